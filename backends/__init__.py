@@ -1,0 +1,1 @@
+"""Everything about a vLLM process: simulate, launch, check and measure it."""

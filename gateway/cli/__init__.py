@@ -1,0 +1,24 @@
+"""The ``specroute`` command: one module a subcommand; each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    name="specroute",
+    help="OpenAI-compatible gateway that routes each request to the vLLM server whose speculative "
+    "decoding will finish it soonest.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    from gateway.cli import check, demo, explain, serve, sim
+
+    for module in (serve, demo, check, explain, sim):
+        module.register(app)
+    app()

@@ -1,0 +1,121 @@
+"""Backends: what one is, what is known of it now, and the snapshot that decisions read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+METHODS: Final = (
+    "none", "mtp", "gemma4-mtp", "eagle3", "dflash", "dspark", "ngram", "suffix", "draft-model", "eagle", "medusa",
+)  # fmt: skip
+"""Speculative decoding methods a backend may be declared with. ``none`` is the baseline."""
+
+REFUSED_WITH_DRAFT: Final = frozenset({"min_p", "logit_bias"})
+"""Parameters that vLLM answers with 400 on any server with a draft (vllm-project/vllm#42744)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Identity of one server; changes only when the fleet file does.
+
+    Attributes:
+        name: Unique in the fleet.
+        url: Base address without path, such as ``http://10.0.0.5:8000``.
+        target: The target model all interchangeable servers share (a Hugging Face id).
+        served_model: The name the server answers to in ``model``.
+        method: One of :data:`METHODS`.
+        draft_tokens: N, the number of draft tokens a step; 0 for ``none``.
+        draft: Draft checkpoint, if the method has one.
+        refuses: Request parameters that this server cannot take.
+        max_in_flight: Requests this gateway may hold open on it at once.
+        max_model_len: Context length in tokens, prompt and answer together; None if unknown.
+        labels: Free text by name, for selectors (``hardware: MI300X``).
+        api_key: Sent as bearer token; never logged.
+    """
+
+    name: str
+    url: str
+    target: str
+    served_model: str
+    method: str = "none"
+    draft_tokens: int = 0
+    draft: str | None = None
+    refuses: frozenset[str] = frozenset()
+    max_in_flight: int = 256
+    max_model_len: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    api_key: str | None = field(default=None, repr=False)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it decodes without speculation."""
+        return self.method == "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load of a server as scraped from its ``/metrics``.
+
+    Attributes:
+        running: Requests in the batch.
+        waiting: Requests in its queue.
+        kv_usage: Share of the KV cache in use, 0 to 1; None where the server does not say.
+        at: Monotonic time of the scrape, seconds.
+    """
+
+    running: int
+    waiting: int
+    kv_usage: float | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class BackendState:
+    """What is known of a backend now.
+
+    Attributes:
+        in_flight: Requests this gateway holds open on it.
+        dispatched: Requests sent since :attr:`load` was scraped, and still open.
+        load: Last scrape, or None before the first. A missing scrape is not an idle server.
+        healthy: False once the breaker or the probe took it out.
+        reason: Why it is not healthy, in words; empty when it is.
+    """
+
+    backend: Backend
+    in_flight: int = 0
+    dispatched: int = 0
+    load: Load | None = None
+    healthy: bool = True
+    reason: str = ""
+
+    @property
+    def available(self) -> bool:
+        """The one predicate that every routing path asks: healthy and not full."""
+        return self.healthy and self.in_flight < self.backend.max_in_flight
+
+    def queue(self, now: float, stale_after: float) -> float:
+        """Requests on the server as far as is known: scraped plus sent since, at least our own.
+
+        Args:
+            now: Monotonic time, seconds.
+            stale_after: Age in seconds beyond which a scrape is ignored.
+        """
+        load = self.load
+        if load is None or now - load.at > stale_after:
+            return float(self.in_flight)
+        return float(max(self.in_flight, load.running + load.waiting + self.dispatched))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All backends at one moment; replaced whole, never changed.
+
+    Attributes:
+        revision: Content hash of the fleet file.
+    """
+
+    states: tuple[BackendState, ...]
+    revision: str

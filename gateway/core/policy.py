@@ -1,0 +1,128 @@
+"""A compiled policy: ordered routes, each a match, preferences, scorers and limits. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Which backends a preference names. Empty fields match everything.
+
+    Attributes:
+        name: Backend name, may hold ``*`` and ``?`` as in file globs.
+        method: Speculative method.
+        draft_tokens: N.
+        labels: Labels that must all be present with these values.
+    """
+
+    name: str | None = None
+    method: str | None = None
+    draft_tokens: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which requests a route takes. Empty fields match everything; all given ones must match.
+
+    Attributes:
+        models: Aliases as clients send them.
+        workloads: Labels.
+        min_confidence: Lowest classification confidence.
+        languages: ISO 639-1 codes of the output.
+        endpoints: Names from :data:`gateway.core.features.ENDPOINTS`.
+        stream: Only streams (True), only non-streams (False).
+        tenants: Tenant names.
+        min_prompt_tokens: Estimated prompt length, inclusive.
+        max_prompt_tokens: Estimated prompt length, inclusive.
+    """
+
+    models: frozenset[str] = frozenset()
+    workloads: frozenset[str] = frozenset()
+    min_confidence: float = 0.0
+    languages: frozenset[str] = frozenset()
+    endpoints: frozenset[str] = frozenset()
+    stream: bool | None = None
+    tenants: frozenset[str] = frozenset()
+    min_prompt_tokens: int = 0
+    max_prompt_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedScorer:
+    """A scorer by its YAML name and what its cost counts in the sum."""
+
+    name: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One rule of a policy.
+
+    Attributes:
+        prefer: Selectors in order; a backend's rank is the first one it matches. Backends that match
+            none are not candidates.
+        scorers: Costs to add up, lowest wins.
+        baseline_share: Share of this route's requests sent to a baseline, to keep the measure of
+            speed-up honest, 0 to 1.
+        max_attempts: Backends tried for one request, the first included.
+    """
+
+    name: str
+    match: Match
+    prefer: tuple[Selector, ...]
+    scorers: tuple[WeightedScorer, ...]
+    baseline_share: float = 0.0
+    max_attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Limits in seconds on the phases of one attempt, and on the whole request."""
+
+    connect: float = 2.0
+    first_byte: float = 120.0
+    idle: float = 60.0
+    total: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierSettings:
+    """How requests are classified.
+
+    Attributes:
+        default: Label where no rule is sure enough.
+        threshold: Confidence below which the default is taken.
+        trust_hints: Whether the caller's ``x-specroute-workload`` decides.
+    """
+
+    default: str = "chat"
+    threshold: float = 0.5
+    trust_hints: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All routes in force.
+
+    Attributes:
+        aliases: Model name as clients send it → target model of the fleet.
+        routes: First match wins.
+        allow_pin: Whether ``x-specroute-backend`` is honoured.
+        stale_after: Age in seconds beyond which scraped load is ignored.
+        revision: Content hash of the policy file.
+    """
+
+    aliases: Mapping[str, str]
+    routes: tuple[Route, ...]
+    timeouts: Timeouts
+    classifier: ClassifierSettings
+    allow_pin: bool
+    stale_after: float
+    revision: str

@@ -1,0 +1,1 @@
+"""Owners of mutable state: the fleet, the policy in force, background tasks."""
