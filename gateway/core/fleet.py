@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 METHODS: Final = (
-    "none", "mtp", "gemma4-mtp", "eagle3", "dflash", "dspark", "ngram", "suffix", "draft-model", "eagle", "medusa",
+    "none", "mtp", "gemma4-mtp", "eagle3", "dflash", "dspark",
+    "ngram", "suffix", "draft-model", "eagle", "medusa",
 )  # fmt: skip
 """Speculative decoding methods a backend may be declared with. ``none`` is the baseline."""
 

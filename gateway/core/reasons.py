@@ -5,26 +5,27 @@ from __future__ import annotations
 from typing import Final
 
 # Why a backend was not a candidate.
-WRONG_MODEL: Final = "wrong_model"
-NOT_PREFERRED: Final = "not_in_route"
+NOT_PREFERRED: Final = "not_preferred"
 UNHEALTHY: Final = "unhealthy"
 FULL: Final = "full"
 REFUSES_PARAMETER: Final = "refuses_parameter"
 CONTEXT_TOO_LONG: Final = "context_too_long"
-EXCLUDED: Final = "already_tried"
 NOT_PINNED: Final = "not_pinned"
+REJECTIONS: Final = (NOT_PREFERRED, UNHEALTHY, FULL, REFUSES_PARAMETER, CONTEXT_TOO_LONG, NOT_PINNED)
 
-# Why the first candidate was chosen.
-SCORE: Final = "score"
+# Why the first candidate is first.
+LOWEST_COST: Final = "lowest_cost"
 ONLY_CANDIDATE: Final = "only_candidate"
 BASELINE_SHARE: Final = "baseline_share"
 PINNED: Final = "pinned"
+NONE_CAPABLE: Final = "none_capable"
+CHOICES: Final = (LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, NONE_CAPABLE)
 
-# Why no backend was left.
+# Why there is no candidate.
+UNKNOWN_MODEL: Final = "unknown_model"
+NO_ROUTE: Final = "no_route"
 EMPTY_POOL: Final = "empty_pool"
 ALL_REJECTED: Final = "all_rejected"
-UNSUPPORTED: Final = "unsupported"
-UNKNOWN_MODEL: Final = "unknown_model"
-
-BUSY: Final = frozenset({FULL})
-"""Rejections that pass by themselves; a client may try again."""
+UNKNOWN_BACKEND: Final = "unknown_backend"
+PIN_NOT_ALLOWED: Final = "pin_not_allowed"
+REFUSALS: Final = (UNKNOWN_MODEL, NO_ROUTE, EMPTY_POOL, ALL_REJECTED, UNKNOWN_BACKEND, PIN_NOT_ALLOWED)

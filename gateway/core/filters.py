@@ -1,0 +1,38 @@
+"""Why a backend may not take a request: availability first, capability second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.core import reasons
+
+if TYPE_CHECKING:
+    from gateway.core.features import Features
+    from gateway.core.fleet import BackendState
+
+CHARS_PER_TOKEN_AT_MOST = 12
+"""No usual text packs more characters into a token: a limit passed by this measure is passed for sure."""
+
+
+def unavailable(state: BackendState) -> tuple[str, str] | None:
+    """Reason code and words why the backend cannot take any request now, or None."""
+    if state.available:
+        return None
+    if not state.healthy:
+        return reasons.UNHEALTHY, state.reason
+    return reasons.FULL, f"{state.in_flight} requests in flight, its limit"
+
+
+def incapable(state: BackendState, features: Features) -> tuple[str, str] | None:
+    """Reason code and words why the backend would refuse or spoil this request, or None."""
+    backend = state.backend
+    if refused := backend.refuses & features.parameters:
+        return reasons.REFUSES_PARAMETER, f"refuses {', '.join(sorted(refused))}"
+    if backend.max_model_len is not None:
+        least = features.prompt_chars // CHARS_PER_TOKEN_AT_MOST + (features.max_tokens or 0)
+        if least > backend.max_model_len:
+            return (
+                reasons.CONTEXT_TOO_LONG,
+                f"prompt and answer need more than {backend.max_model_len} tokens",
+            )
+    return None
