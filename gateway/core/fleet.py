@@ -47,7 +47,7 @@ class Backend:
     refuses: frozenset[str] = frozenset()
     max_in_flight: int = 256
     max_model_len: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     api_key: str | None = field(default=None, repr=False)
 
     @property
@@ -79,7 +79,7 @@ class BackendState:
 
     Attributes:
         in_flight: Requests this gateway holds open on it.
-        dispatched: Requests sent since :attr:`load` was scraped, and still open.
+        since_load: Change of :attr:`in_flight` since :attr:`load` was scraped.
         load: Last scrape, or None before the first. A missing scrape is not an idle server.
         healthy: False once the breaker or the probe took it out.
         reason: Why it is not healthy, in words; empty when it is.
@@ -87,7 +87,7 @@ class BackendState:
 
     backend: Backend
     in_flight: int = 0
-    dispatched: int = 0
+    since_load: int = 0
     load: Load | None = None
     healthy: bool = True
     reason: str = ""
@@ -107,7 +107,7 @@ class BackendState:
         load = self.load
         if load is None or now - load.at > stale_after:
             return float(self.in_flight)
-        return float(max(self.in_flight, load.running + load.waiting + self.dispatched))
+        return float(max(self.in_flight, load.running + load.waiting + self.since_load))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""."""
+"""HTTP: from the client's bytes to a decision and back, and the control routes."""

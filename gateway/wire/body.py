@@ -1,0 +1,33 @@
+"""Edits of a request body: only the named top-level fields change, every other value keeps its bytes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_USAGE: Final = msgspec.Raw(b'{"include_usage":true}')
+_TRUE: Final = msgspec.Raw(b"true")
+
+
+def edit(body: bytes, *, model: str | None = None, include_usage: bool = False) -> bytes:
+    """The body with another model name, or with usage asked for at the end of the stream.
+
+    Args:
+        body: A JSON object.
+        model: New value of ``model``; None leaves it.
+        include_usage: Set ``stream_options.include_usage``, keeping the other stream options.
+    """
+    fields = _decoder.decode(body)
+    if model is not None:
+        fields["model"] = msgspec.Raw(msgspec.json.encode(model))
+    if include_usage:
+        options = fields.get("stream_options")
+        if options is None or bytes(options).strip() == b"null":
+            fields["stream_options"] = _USAGE
+        else:
+            fields["stream_options"] = msgspec.Raw(
+                msgspec.json.encode(_decoder.decode(options) | {"include_usage": _TRUE})
+            )
+    return msgspec.json.encode(fields)

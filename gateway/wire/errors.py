@@ -1,0 +1,104 @@
+"""OpenAI-shaped errors, as bodies and as stream events; the one place that maps refusals to HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from gateway.core import reasons
+
+if TYPE_CHECKING:
+    from gateway.core.decide import NoCandidate
+    from gateway.wire.headers import Headers
+
+RETRY_AFTER_SECONDS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error answer: a value, written to the client by the edge.
+
+    Attributes:
+        status: HTTP status.
+        type: OpenAI's error type, such as ``invalid_request_error``.
+        code: Machine-readable code.
+        param: Request field at fault, if one is.
+        retry_after: Seconds after which trying again makes sense.
+    """
+
+    status: int
+    message: str
+    type: str
+    code: str
+    param: str | None = None
+    retry_after: int | None = None
+
+    def body(self) -> bytes:
+        """The JSON body."""
+        return msgspec.json.encode(
+            {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+        )
+
+    def event(self) -> bytes:
+        """The same as a server-sent event."""
+        return b"data: " + self.body() + b"\n\n"
+
+    def response_headers(self) -> Headers:
+        """Headers of the answer without its length."""
+        headers: Headers = [(b"content-type", b"application/json")]
+        if self.retry_after is not None:
+            headers.append((b"retry-after", str(self.retry_after).encode()))
+        return headers
+
+
+def invalid(message: str, *, param: str | None = None, code: str = "invalid_request") -> Problem:
+    """The request cannot be understood (400)."""
+    return Problem(400, message, "invalid_request_error", code, param)
+
+
+def too_large(limit: int) -> Problem:
+    """The body passes the limit, in bytes (413)."""
+    return Problem(
+        413, f"the request body is larger than {limit} bytes", "invalid_request_error", "request_too_large"
+    )
+
+
+def refused(no: NoCandidate) -> Problem:
+    """No backend can take the request."""
+    if no.kind == reasons.UNKNOWN_MODEL:
+        return Problem(404, no.detail, "invalid_request_error", "model_not_found", "model")
+    if no.kind == reasons.NO_ROUTE:
+        return Problem(404, no.detail, "invalid_request_error", no.kind)
+    if no.kind == reasons.UNKNOWN_BACKEND:
+        return Problem(400, no.detail, "invalid_request_error", no.kind)
+    if no.kind == reasons.PIN_NOT_ALLOWED:
+        return Problem(403, no.detail, "invalid_request_error", no.kind)
+    if no.busy:
+        return Problem(
+            429,
+            f"all backends are busy: {no.detail}",
+            "rate_limit_error",
+            no.kind,
+            retry_after=RETRY_AFTER_SECONDS,
+        )
+    return Problem(
+        503, f"no backend is available: {no.detail}", "server_error", no.kind, retry_after=RETRY_AFTER_SECONDS
+    )
+
+
+def unreachable(backend: str, error: str) -> Problem:
+    """A backend failed without an answer (502, or 504 for a timeout)."""
+    if error.startswith("timeout"):
+        return Problem(
+            504, f"backend {backend} did not answer in time ({error})", "server_error", "upstream_timeout"
+        )
+    return Problem(502, f"backend {backend} failed ({error})", "server_error", "upstream_error")
+
+
+def broken_off(backend: str, error: str) -> Problem:
+    """A backend failed in the middle of its answer."""
+    return Problem(
+        502, f"backend {backend} broke off its answer ({error})", "server_error", "upstream_broken_off"
+    )

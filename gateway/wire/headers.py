@@ -1,0 +1,64 @@
+"""Header names that leave the process, and which headers may cross the gateway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Headers = list[tuple[bytes, bytes]]
+"""Raw headers in order, names in lower case, as ASGI has them."""
+
+REQUEST_ID: Final = b"x-request-id"
+TRACEPARENT: Final = b"traceparent"
+TRACESTATE: Final = b"tracestate"
+WORKLOAD: Final = b"x-specroute-workload"
+BACKEND: Final = b"x-specroute-backend"
+POLICY: Final = b"x-specroute-policy"
+
+_HOP_BY_HOP: Final = frozenset({
+    b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization",
+    b"te", b"trailer", b"transfer-encoding", b"upgrade",
+})  # fmt: skip
+
+_NOT_TO_BACKENDS: Final = _HOP_BY_HOP | {
+    b"host", b"content-length", b"expect",
+    b"accept-encoding",  # answers are relayed as they come, so none may be compressed
+    b"authorization", b"cookie", b"x-api-key",  # the client's secrets are not the backend's business
+    REQUEST_ID, TRACEPARENT, TRACESTATE, WORKLOAD, BACKEND, POLICY,
+}  # fmt: skip
+
+_NOT_TO_CLIENTS: Final = _HOP_BY_HOP | {
+    b"date",
+    b"server",
+    b"set-cookie",
+    REQUEST_ID,
+    WORKLOAD,
+    BACKEND,
+    POLICY,
+}
+
+
+def to_backend(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The client's headers that go on to a backend."""
+    return _without(headers, _NOT_TO_BACKENDS)
+
+
+def to_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The backend's headers that go on to the client, names in lower case."""
+    return _without(((name.lower(), value) for name, value in headers), _NOT_TO_CLIENTS)
+
+
+def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
+    """Headers less those dropped and those that ``Connection`` names as its own (RFC 9110, 7.6.1)."""
+    kept = list(headers)
+    for name, value in kept:
+        if name == b"connection":
+            dropped |= {token.strip().lower() for token in value.split(b",")}
+    return [(name, value) for name, value in kept if name not in dropped]
+
+
+def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """Value of the first header of that lower-case name."""
+    return next((value for key, value in headers if key == name), None)

@@ -1,0 +1,185 @@
+"""What the gateway reads in an answer: a handful of fields, nothing rebuilt, unknown shapes tolerated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gateway.core.outcome import Speculation, Usage
+
+if TYPE_CHECKING:
+    from gateway.core.fleet import Backend
+
+
+class _Lenient(msgspec.Struct, gc=False):
+    """Fields that are absent or null stay None."""
+
+
+class _Delta(_Lenient):
+    role: str | None = None
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: msgspec.Raw | None = None
+
+
+class _Choice(_Lenient):
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    token_ids: list[int] | None = None
+
+
+class _PromptDetails(_Lenient):
+    cached_tokens: int | None = None
+
+
+class _Usage(_Lenient):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Speculative(_Lenient):
+    num_spec_steps: int = 0
+    num_draft_tokens: int = 0
+    num_accepted_draft_tokens: int = 0
+    acceptance_histogram: list[int] = []
+
+
+class _Metrics(_Lenient):
+    speculative_decoding: _Speculative | None = None
+
+
+class Body(_Lenient):
+    """A chat or text completion, or one chunk of it."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    metrics: _Metrics | None = None
+    error: Any = None
+
+
+_decoder = msgspec.json.Decoder(Body, strict=False)
+
+
+def decode(data: bytes | memoryview) -> Body | None:
+    """Read a body or the data of one event; None if it is something else."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class Reading:
+    """Running account of one answer, fed whole bodies or chunks; times are monotonic seconds.
+
+    Attributes:
+        first_token_at: When the first event with a token arrived.
+        last_token_at: When the last one did.
+        events: Events that carried a token.
+        first_tokens: Tokens in the first of them, 1 where it does not say.
+        error: Error class, once the answer carried an error object.
+    """
+
+    __slots__ = (
+        "_speculative", "error", "events", "finish_reason", "first_token_at", "first_tokens", "last_token_at",
+        "response_id", "response_model", "tool_calls", "usage",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.first_token_at: float | None = None
+        self.last_token_at: float | None = None
+        self.events = 0
+        self.first_tokens = 1
+        self.error = ""
+        self.finish_reason = ""
+        self.tool_calls = False
+        self.response_id = ""
+        self.response_model = ""
+        self.usage = Usage()
+        self._speculative: _Speculative | None = None
+
+    def token_event(self, now: float) -> None:
+        """Count an event that carries a token."""
+        if self.first_token_at is None:
+            self.first_token_at = now
+        self.last_token_at = now
+        self.events += 1
+
+    def take(self, body: Body) -> None:
+        """Note what a body or chunk says."""
+        if body.id:
+            self.response_id = body.id
+        if body.model:
+            self.response_model = body.model
+        if body.error is not None:
+            self.error = "error_event"
+        for choice in body.choices or ():
+            if choice.finish_reason:
+                self.finish_reason = choice.finish_reason
+            said = choice.delta or choice.message
+            if (
+                said is not None
+                and said.tool_calls is not None
+                and bytes(said.tool_calls) not in {b"null", b"[]"}
+            ):
+                self.tool_calls = True
+        if (usage := body.usage) is not None:
+            details = usage.prompt_tokens_details
+            self.usage = Usage(
+                usage.prompt_tokens, usage.completion_tokens, details.cached_tokens if details else None
+            )
+        if body.metrics is not None and body.metrics.speculative_decoding is not None:
+            self._speculative = body.metrics.speculative_decoding
+
+    def speculation(self, backend: Backend) -> Speculation:
+        """Acceptance of the request on the backend that answered it.
+
+        Numbers that contradict each other count as not measured: the histogram must add up to the steps,
+        and no more can be accepted than was drafted.
+        """
+        if backend.is_baseline:
+            return Speculation("none")
+        said = self._speculative
+        if said is None:
+            return Speculation("not_measured")
+        histogram = tuple(said.acceptance_histogram)
+        accepted = sum(index * count for index, count in enumerate(histogram))
+        if (
+            sum(histogram) != said.num_spec_steps
+            or accepted != said.num_accepted_draft_tokens
+            or accepted > said.num_draft_tokens
+        ):
+            return Speculation("not_measured")
+        return Speculation("exact", said.num_spec_steps, said.num_draft_tokens, accepted, histogram)
+
+
+def carries_token(body: Body) -> bool:
+    """Whether a chunk holds generated text, be it empty because its bytes are held back.
+
+    The first chunk of a chat answer holds the role alone; a usage chunk has no choices.
+    """
+    return any(_has_text(choice) for choice in body.choices or ())
+
+
+def _has_text(choice: _Choice) -> bool:
+    if choice.token_ids:
+        return True
+    delta = choice.delta
+    if delta is None:
+        return choice.text is not None
+    if delta.content or delta.reasoning or delta.reasoning_content or delta.tool_calls is not None:
+        return True
+    return delta.content is not None and delta.role is None
+
+
+def tokens_in(body: Body) -> int:
+    """Tokens that a first chunk says it carries; 1 where it does not say."""
+    if body.usage is not None and body.usage.completion_tokens:
+        return body.usage.completion_tokens
+    return max(1, *(len(choice.token_ids or ()) for choice in body.choices or ()), 0)
