@@ -65,10 +65,15 @@ def too_large(limit: int) -> Problem:
     )
 
 
+def no_such_model(message: str) -> Problem:
+    """Nothing is called what the request names (404)."""
+    return Problem(404, message, "invalid_request_error", "model_not_found", "model")
+
+
 def refused(no: NoCandidate) -> Problem:
     """No backend can take the request."""
     if no.kind == reasons.UNKNOWN_MODEL:
-        return Problem(404, no.detail, "invalid_request_error", "model_not_found", "model")
+        return no_such_model(no.detail)
     if no.kind == reasons.NO_ROUTE:
         return Problem(404, no.detail, "invalid_request_error", no.kind)
     if no.kind == reasons.UNKNOWN_BACKEND:

@@ -46,8 +46,8 @@ def to_backend(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def to_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The backend's headers that go on to the client, names in lower case."""
-    return _without(((name.lower(), value) for name, value in headers), _NOT_TO_CLIENTS)
+    """The backend's headers that go on to the client."""
+    return _without(headers, _NOT_TO_CLIENTS)
 
 
 def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:

@@ -47,6 +47,7 @@ class UpstreamResponse(Protocol):
 
     status: int
     headers: Headers
+    """Names in lower case."""
 
     def body(self) -> AsyncIterator[bytes]:
         """Body bytes as they arrive, still encoded as the headers say; raises :class:`UpstreamError`."""
@@ -109,7 +110,7 @@ class HttpxResponse:
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
         self.status = response.status_code
-        self.headers: Headers = response.headers.raw
+        self.headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
 
     async def body(self) -> AsyncIterator[bytes]:
         """See :class:`UpstreamResponse`."""

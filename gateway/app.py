@@ -1,0 +1,127 @@
+"""Composition root: builds the objects of one gateway and ties them together; no logic of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+from fastapi import FastAPI
+
+from gateway import __version__
+from gateway.core.classify import RuleClassifier
+from gateway.runtime import tasks
+from gateway.runtime.consumers import Consumers
+from gateway.runtime.fleet import Fleet
+from gateway.runtime.reload import Configuration
+from gateway.runtime.scrape import Scraper
+from gateway.telemetry import setup as telemetry
+from gateway.wire import control
+from gateway.wire.relay import Relay
+from gateway.wire.upstream import HttpxUpstream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from gateway.core.outcome import Record
+    from gateway.policy.load import Config, Loaded
+    from gateway.settings import Settings
+    from gateway.wire.client import Receive, Scope, Send
+
+DRAIN_SECONDS = 5.0
+"""How long the last records may take on their way out."""
+
+
+class Gateway:
+    """One gateway as an ASGI application: control routes go to FastAPI, everything else is relayed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        loaded: Loaded[Config],
+        *,
+        on_record: Sequence[Callable[[Record], None]] = (),
+    ) -> None:
+        """Build a gateway.
+
+        Args:
+            settings: Settings of the process.
+            loaded: What the fleet and policy files say.
+            on_record: Called with the record of every finished request, off the request path.
+        """
+        config = loaded.value
+        self._settings = settings
+        self._configuration = Configuration(settings.fleet, settings.policy, loaded)
+        self._fleet = Fleet(config.fleet.backends, config.fleet.revision)
+        self._telemetry = telemetry.setup(
+            service_name=settings.service_name,
+            service_version=__version__,
+            otlp_endpoint=settings.otlp_endpoint,
+            semconv=settings.semconv,
+        )
+        self._telemetry.observe_fleet(lambda: self._fleet.snapshot)
+        self._consumers = Consumers([self._telemetry.on_record, *on_record], capacity=settings.record_queue)
+        classifier = RuleClassifier()
+        self._upstream = HttpxUpstream()
+        self._relay = Relay(
+            fleet=self._fleet,
+            policy=lambda: self._configuration.config.policy,
+            classifier=classifier,
+            upstream=self._upstream,
+            emit=self._consumers.put,
+            seed=settings.seed,
+            body_limit=settings.body_limit,
+            trace_ratio=settings.trace_ratio,
+        )
+        self._control = FastAPI(
+            title="Specroute",
+            version=__version__,
+            summary="Control routes of the gateway; every other path is relayed to a backend.",
+            lifespan=self._lifespan,
+            redoc_url=None,
+        )
+        routes = control.Control(
+            configuration=self._configuration,
+            fleet=self._fleet,
+            classifier=classifier,
+            exposition=self._telemetry.exposition,
+            seed=settings.seed,
+        )
+        self._control.include_router(routes.router())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] != "http" or control.is_control(scope["path"]):
+            await self._control(scope, receive, send)
+        else:
+            await self._relay(scope, receive, send)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        async with httpx.AsyncClient(trust_env=False) as client:
+            scraper = Scraper(
+                self._fleet,
+                client,
+                interval=self._settings.scrape_interval,
+                timeout=self._settings.scrape_timeout,
+            )
+
+            def changed(config: Config) -> None:
+                self._fleet.replace(config.fleet.backends, config.fleet.revision)
+                scraper.sync()
+
+            self._configuration.on_change(changed)
+            self._consumers.start()
+            scraper.sync()
+            watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
+            try:
+                yield
+            finally:
+                stop.set()
+                await tasks.cancel(watching)
+                await scraper.close()
+                await self._upstream.close()
+                await self._consumers.close(DRAIN_SECONDS)
+                self._telemetry.close()

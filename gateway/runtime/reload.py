@@ -1,0 +1,96 @@
+"""Owner of the configuration in force: loads both files, keeps the last good ones, reloads on change."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from watchfiles import awatch
+
+from gateway.policy.load import Config, Invalid, Loaded, load
+from gateway.policy.problems import Problem
+
+if TYPE_CHECKING:
+    from asyncio import Event
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+
+def load_files(fleet: Path, policy: Path, env: Mapping[str, str]) -> Loaded[Config] | Invalid:
+    """Load both files; one that cannot be read is a problem like any other."""
+    texts: list[str] = []
+    problems: list[Problem] = []
+    for path in (fleet, policy):
+        try:
+            texts.append(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            problems.append(
+                Problem(str(path), 1, 1, "", f"cannot be read: {error.strerror}", "name a file that exists")
+            )
+        except UnicodeDecodeError as error:
+            problems.append(Problem(str(path), 1, 1, "", f"is not UTF-8: {error.reason}", "save it as UTF-8"))
+    if problems:
+        return Invalid(tuple(problems), ())
+    return load(texts[0], texts[1], fleet_file=str(fleet), policy_file=str(policy), env=env)
+
+
+class Configuration:
+    """What is in force.
+
+    Attributes:
+        config: Fleet and policy in force.
+        warnings: What the files in force are warned of.
+        problems: Why the files on disk are not in force; empty when they are.
+    """
+
+    def __init__(self, fleet: Path, policy: Path, loaded: Loaded[Config]) -> None:
+        """Keep a configuration and the files it came from.
+
+        Args:
+            fleet: The fleet file.
+            policy: The policy file.
+            loaded: What they said at the start.
+        """
+        self._files = (fleet, policy)
+        self._changed: list[Callable[[Config], None]] = []
+        self.config = loaded.value
+        self.warnings = loaded.warnings
+        self.problems: tuple[Problem, ...] = ()
+
+    def on_change(self, callback: Callable[[Config], None]) -> None:
+        """Call this with each new configuration, as soon as it is in force."""
+        self._changed.append(callback)
+
+    def reload(self) -> bool:
+        """Read the files again; a mistake in them leaves in force what was. Returns whether all is well."""
+        loaded = load_files(*self._files, os.environ)
+        if isinstance(loaded, Invalid):
+            if loaded.problems != self.problems:
+                for problem in loaded.problems:
+                    _log.error("%s (the last good configuration stays in force)", problem)
+            self.problems = loaded.problems
+            return False
+        self.problems = ()
+        self.warnings = loaded.warnings
+        if loaded.value != self.config:
+            self.config = loaded.value
+            _log.info(
+                "in force: policy %s, fleet %s", loaded.value.policy.revision, loaded.value.fleet.revision
+            )
+            for callback in self._changed:
+                callback(loaded.value)
+        return True
+
+    async def watch(self, stop: Event) -> None:
+        """Reload whenever something changes beside the files, until stopped.
+
+        Folders are watched, not files: editors replace a file, and a Kubernetes ConfigMap swaps a link.
+        """
+        folders = {path.resolve().parent for path in self._files} | {
+            path.absolute().parent for path in self._files
+        }
+        async for _ in awatch(*folders, stop_event=stop, recursive=False):
+            self.reload()

@@ -1,0 +1,202 @@
+"""Control routes for operators and the model list for clients: everything that is not relayed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from gateway.core.classify import classify
+from gateway.core.decide import decide
+from gateway.core.features import extract
+from gateway.policy.explain import explain
+from gateway.policy.load import Invalid, load_policy
+from gateway.runtime import clock
+from gateway.wire import errors, inbound
+from gateway.wire import headers as names
+from gateway.wire.identity import draw, request_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.core.classify import Classifier
+    from gateway.core.fleet import BackendState
+    from gateway.policy.problems import Problem
+    from gateway.runtime.fleet import Fleet
+    from gateway.runtime.reload import Configuration
+
+CONTROL_PATHS: Final = frozenset(
+    {"/healthz", "/readyz", "/health", "/metrics", "/status", "/docs", "/openapi.json", "/v1/models"}
+)
+CONTROL_PREFIXES: Final = ("/-/", "/v1/models/")
+
+
+def is_control(path: str) -> bool:
+    """Whether the path is answered here instead of being relayed."""
+    return path in CONTROL_PATHS or path.startswith(CONTROL_PREFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The control routes over the objects of one gateway.
+
+    Attributes:
+        exposition: Returns all metrics in Prometheus' text format.
+        seed: Of the routing draws.
+    """
+
+    configuration: Configuration
+    fleet: Fleet
+    classifier: Classifier
+    exposition: Callable[[], bytes]
+    seed: int
+
+    def router(self) -> APIRouter:
+        """All of them."""
+        routes = APIRouter()
+        routes.get("/healthz")(self.healthz)
+        routes.get("/health", include_in_schema=False)(self.healthz)
+        routes.get("/readyz")(self.readyz)
+        routes.get("/metrics")(self.metrics)
+        routes.get("/status")(self.status)
+        routes.get("/-/policy")(self.policy)
+        routes.post("/-/policy/check")(self.check_policy)
+        routes.post("/-/reload")(self.reload)
+        routes.post("/-/decide")(self.decide)
+        routes.get("/v1/models")(self.models)
+        routes.get("/v1/models/{name:path}")(self.model)
+        return routes
+
+    async def healthz(self) -> PlainTextResponse:
+        """The process lives."""
+        return PlainTextResponse("ok\n")
+
+    async def readyz(self) -> PlainTextResponse:
+        """At least one backend can take a request."""
+        ready = any(state.available for state in self.fleet.snapshot.states)
+        return PlainTextResponse("ready\n" if ready else "no backend is available\n", 200 if ready else 503)
+
+    def metrics(self) -> Response:
+        """All metrics in Prometheus' text format."""
+        return Response(self.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def status(self) -> dict[str, Any]:
+        """What is in force and how every backend is."""
+        now = clock.monotonic()
+        snapshot = self.fleet.snapshot
+        return {
+            "policy": _policy_status(self.configuration),
+            "fleet": {
+                "revision": snapshot.revision,
+                "backends": [_backend_status(state, now) for state in snapshot.states],
+            },
+        }
+
+    async def policy(self) -> dict[str, Any]:
+        """The policy in force, and why the file on disk is not, if it is not."""
+        return _policy_status(self.configuration)
+
+    async def check_policy(self, request: Request) -> JSONResponse:
+        """Check a policy file, sent as the body, against the fleet in force; changes nothing."""
+        text = (await request.body()).decode(errors="replace")
+        name = request.query_params.get("file", "policy.yaml")
+        loaded = load_policy(text, name, self.configuration.config.fleet)
+        if isinstance(loaded, Invalid):
+            return JSONResponse(
+                {"ok": False, "problems": _told(loaded.problems), "warnings": _told(loaded.warnings)}, 422
+            )
+        revision = loaded.value.revision
+        return JSONResponse(
+            {"ok": True, "revision": revision, "problems": [], "warnings": _told(loaded.warnings)}
+        )
+
+    async def reload(self) -> JSONResponse:
+        """Read both files again now."""
+        good = self.configuration.reload()
+        return JSONResponse(_policy_status(self.configuration), 200 if good else 422)
+
+    async def decide(self, request: Request) -> Response:
+        """Where a request with this body and these headers would go now, and why; nothing is sent."""
+        headers = dict(request.headers.raw)
+        seen = inbound.view(request.query_params.get("endpoint", "chat"), await request.body(), headers)
+        if isinstance(seen, inbound.Malformed):
+            return _answer(errors.invalid(seen.message))
+        policy, snapshot = self.configuration.config.policy, self.fleet.snapshot
+        features = extract(seen)
+        classification = classify(seen, features, policy.classifier, self.classifier)
+        numbers = draw(request_id(headers.get(names.REQUEST_ID)), self.seed)
+        decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
+        return JSONResponse(asdict(explain(features, classification, decision, policy, snapshot)))
+
+    async def models(self) -> dict[str, Any]:
+        """Names that clients may send as ``model``."""
+        return {"object": "list", "data": [_model(name, self.configuration) for name in self._names()]}
+
+    async def model(self, name: str) -> Response:
+        """One of them."""
+        if name in self._names():
+            return JSONResponse(_model(name, self.configuration))
+        return _answer(errors.no_such_model(f"The model `{name}` does not exist"))
+
+    def _names(self) -> list[str]:
+        config = self.configuration.config
+        targets = {backend.target for backend in config.fleet.backends}
+        return [*config.policy.aliases, *sorted(targets - config.policy.aliases.keys())]
+
+
+def _answer(problem: errors.Problem) -> Response:
+    return Response(problem.body(), problem.status, media_type="application/json")
+
+
+def _told(problems: tuple[Problem, ...]) -> list[dict[str, object]]:
+    return [problem.as_json() | {"text": str(problem)} for problem in problems]
+
+
+def _policy_status(configuration: Configuration) -> dict[str, Any]:
+    return {
+        "revision": configuration.config.policy.revision,
+        "fleet_revision": configuration.config.fleet.revision,
+        "routes": [route.name for route in configuration.config.policy.routes],
+        "warnings": _told(configuration.warnings),
+        "problems": _told(configuration.problems),
+    }
+
+
+def _backend_status(state: BackendState, now: float) -> dict[str, Any]:
+    backend, load = state.backend, state.load
+    return {
+        "name": backend.name,
+        "target": backend.target,
+        "method": backend.method,
+        "draft_tokens": backend.draft_tokens,
+        "url": backend.url,
+        "available": state.available,
+        "healthy": state.healthy,
+        "reason": state.reason,
+        "in_flight": state.in_flight,
+        "max_in_flight": backend.max_in_flight,
+        "running": load.running if load else None,
+        "waiting": load.waiting if load else None,
+        "kv_usage": load.kv_usage if load else None,
+        "load_age_seconds": round(now - load.at, 3) if load else None,
+    }
+
+
+def _model(name: str, configuration: Configuration) -> dict[str, Any]:
+    target = configuration.config.policy.aliases.get(name, name)
+    lengths = [
+        backend.max_model_len
+        for backend in configuration.config.fleet.backends
+        if backend.target == target and backend.max_model_len is not None
+    ]
+    return {
+        "id": name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "specroute",
+        "root": target,
+        "parent": None,
+        "max_model_len": max(lengths, default=None),
+    }

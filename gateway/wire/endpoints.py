@@ -1,0 +1,28 @@
+"""Which endpoint a path is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_BY_PATH: Final = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "completions",
+    "/v1/responses": "responses",
+    "/v1/messages": "messages",
+    "/v1/embeddings": "embeddings",
+    "/tokenize": "tokenize",
+    "/detokenize": "detokenize",
+    "/rerank": "rerank",
+    "/v1/rerank": "rerank",
+    "/v2/rerank": "rerank",
+    "/score": "score",
+    "/v1/score": "score",
+}
+
+
+def endpoint_of(path: str) -> str:
+    """Name of the endpoint, one of :data:`gateway.core.features.ENDPOINTS`."""
+    known = _BY_PATH.get(path)
+    if known is not None:
+        return known
+    return "audio" if path.startswith("/v1/audio/") else "other"

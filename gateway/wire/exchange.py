@@ -1,0 +1,177 @@
+"""One request on its way: everything its record will say, filled in as it happens."""
+
+from __future__ import annotations
+
+from os import urandom
+from typing import TYPE_CHECKING, Final
+
+from gateway.core import outcome as outcomes
+from gateway.core import reasons
+from gateway.core.classify import Classification
+from gateway.core.decide import NoCandidate
+from gateway.core.features import RequestView, extract
+from gateway.core.outcome import Outcome, Record
+from gateway.runtime import clock
+from gateway.telemetry import trace_context
+from gateway.wire import headers as names
+from gateway.wire.identity import request_id
+
+if TYPE_CHECKING:
+    from gateway.core.decide import Decision
+    from gateway.core.features import Features
+    from gateway.core.fleet import Backend
+    from gateway.core.outcome import Attempt
+    from gateway.wire.attempt import Trial
+    from gateway.wire.client import Client, Scope
+    from gateway.wire.errors import Problem
+    from gateway.wire.headers import Headers
+
+CLIENT_CLOSED: Final = 499
+"""Status recorded for a client that left before it got one."""
+
+
+class Exchange:
+    """One request on its way.
+
+    Attributes:
+        endpoint: Name of the endpoint.
+        target: Path and query as the client sent them.
+        attempts: Backends tried, oldest first.
+        trial: The last of them, once there is one.
+        trace: Trace context, continued from the caller's if it sent one.
+    """
+
+    def __init__(self, scope: Scope, endpoint: str, client: Client, *, trace_ratio: float) -> None:
+        self.started = clock.monotonic()
+        self._started_unix_ns = clock.unix_ns()
+        self._decided = self.started
+        self.client = client
+        self.endpoint = endpoint
+        self.method: str = scope["method"]
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        query: bytes = scope.get("query_string", b"")
+        self.target = (path + b"?" + query if query else path).decode("ascii", "replace")
+        self.headers: Headers = scope["headers"]
+        self.request_id = request_id(names.first(self.headers, names.REQUEST_ID))
+        self.trace = trace_context.begin(
+            (names.first(self.headers, names.TRACEPARENT) or b"").decode("latin-1"),
+            b",".join(value for name, value in self.headers if name == names.TRACESTATE).decode("latin-1"),
+            urandom(trace_context.BYTES),
+            ratio=trace_ratio,
+        )
+        self.attempts: list[Attempt] = []
+        self.trial: Trial | None = None
+        self._features: Features | None = None
+        self._classification = Classification("", 0.0, "default")
+        self._decision: Decision | NoCandidate | None = None
+        self._problem: Problem | None = None
+
+    def decided(
+        self, features: Features, classification: Classification, decision: Decision | NoCandidate
+    ) -> None:
+        """Note where the request is to go."""
+        self._decided = clock.monotonic()
+        self._features = features
+        self._classification = classification
+        self._decision = decision
+
+    def dress(self, headers: Headers, backend: Backend | None) -> Headers:
+        """A backend's headers as the client gets them, with ours."""
+        dressed = names.to_client(headers)
+        dressed.append((names.REQUEST_ID, self.request_id.encode()))
+        if self._decision is not None:
+            dressed.append((names.POLICY, self._decision.policy_revision.encode()))
+        if self._classification.label:
+            dressed.append((names.WORKLOAD, self._classification.label.encode()))
+        if backend is not None:
+            dressed.append((names.BACKEND, backend.name.encode()))
+        return dressed
+
+    async def refuse(self, problem: Problem) -> None:
+        """Answer with an error of our own."""
+        self._problem = problem
+        backend = self.trial.backend if self.trial else None
+        await self.client.answer(
+            problem.status, self.dress(problem.response_headers(), backend), problem.body()
+        )
+
+    def record(self) -> Record:
+        """The whole, once it has ended."""
+        backend = self.trial.backend if self.trial else None
+        return Record(
+            request_id=self.request_id,
+            trace=self.trace,
+            started=self.started,
+            started_unix_ns=self._started_unix_ns,
+            decided=self._decided,
+            ended=clock.monotonic(),
+            features=self._features or extract(RequestView(self.endpoint, model="")),
+            classification=self._classification,
+            decision=self._decision or _undecided(self._problem),
+            attempts=tuple(self.attempts),
+            outcome=self._outcome(),
+            backend=backend.name if backend else "",
+            method=backend.method if backend else "",
+            draft_tokens=backend.draft_tokens if backend else 0,
+            baseline=backend.is_baseline if backend else False,
+        )
+
+    def _outcome(self) -> Outcome:
+        client, trial = self.client, self.trial
+        status, error = self._status()
+        http_status = client.status or CLIENT_CLOSED
+        if trial is None:
+            return Outcome(status, http_status, bytes_out=client.bytes_out, error=error)
+        reading = trial.reading
+        first, last = reading.first_token_at, reading.last_token_at
+        single = self._features is not None and self._features.n == 1
+        return Outcome(
+            status=status,
+            http_status=http_status,
+            ttft=None if first is None else first - trial.started,
+            decode_seconds=None if first is None or last is None or not single else last - first,
+            first_tokens=reading.first_tokens,
+            events=reading.events,
+            usage=reading.usage,
+            speculation=reading.speculation(trial.backend),
+            finish_reason=reading.finish_reason,
+            tool_calls=reading.tool_calls,
+            response_id=reading.response_id,
+            response_model=reading.response_model,
+            bytes_out=client.bytes_out,
+            error=error,
+        )
+
+    def _status(self) -> tuple[str, str]:
+        """Status class and error class."""
+        client, trial = self.client, self.trial
+        if client.gone and not client.finished:
+            return outcomes.CANCELLED, "client_gone"
+        if trial is None:
+            if self._problem is None:  # the process is going down
+                return outcomes.CANCELLED, "shutdown"
+            kind = outcomes.REJECTED if self._problem.retry_after is not None else outcomes.CLIENT_ERROR
+            return kind, self._problem.code
+        error = trial.error
+        if not error:
+            return outcomes.OK, ""
+        if client.started and trial.held is None and self._problem is None:
+            return outcomes.TRUNCATED, error
+        if error.startswith("timeout"):
+            return outcomes.TIMEOUT, error
+        if 400 <= trial.status < 500 and trial.status != 429:
+            return outcomes.CLIENT_ERROR, error
+        return outcomes.UPSTREAM_ERROR, error
+
+
+def _undecided(problem: Problem | None) -> NoCandidate:
+    """What stands in a record for a request that never came to a decision."""
+    return NoCandidate(
+        kind=reasons.UNREADABLE,
+        detail=problem.message if problem else "the client left while it sent the request",
+        busy=False,
+        route=None,
+        rejected=(),
+        policy_revision="",
+        fleet_revision="",
+    )
