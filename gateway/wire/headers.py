@@ -30,6 +30,7 @@ _NOT_TO_BACKENDS: Final = _HOP_BY_HOP | {
 }  # fmt: skip
 
 _NOT_TO_CLIENTS: Final = _HOP_BY_HOP | {
+    b"content-length",  # set anew where the answer is held whole
     b"date",
     b"server",
     b"set-cookie",

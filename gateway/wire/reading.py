@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -10,6 +10,9 @@ from gateway.core.outcome import Speculation, Usage
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Backend
+
+
+_NO_CALLS: Final = frozenset({b"", b"null", b"[]"})
 
 
 class _Lenient(msgspec.Struct, gc=False):
@@ -21,7 +24,10 @@ class _Delta(_Lenient):
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: msgspec.Raw = msgspec.Raw()
+
+    def calls_tool(self) -> bool:
+        return bytes(self.tool_calls) not in _NO_CALLS
 
 
 class _Choice(_Lenient):
@@ -123,11 +129,7 @@ class Reading:
             if choice.finish_reason:
                 self.finish_reason = choice.finish_reason
             said = choice.delta or choice.message
-            if (
-                said is not None
-                and said.tool_calls is not None
-                and bytes(said.tool_calls) not in {b"null", b"[]"}
-            ):
+            if said is not None and said.calls_tool():
                 self.tool_calls = True
         if (usage := body.usage) is not None:
             details = usage.prompt_tokens_details
@@ -173,7 +175,7 @@ def _has_text(choice: _Choice) -> bool:
     delta = choice.delta
     if delta is None:
         return choice.text is not None
-    if delta.content or delta.reasoning or delta.reasoning_content or delta.tool_calls is not None:
+    if delta.content or delta.reasoning or delta.reasoning_content or delta.calls_tool():
         return True
     return delta.content is not None and delta.role is None
 

@@ -1,0 +1,42 @@
+from gateway.wire import headers
+
+
+def test_secrets_and_connection_headers_stay_with_us():
+    given = [
+        (b"authorization", b"Bearer canary"),
+        (b"cookie", b"canary"),
+        (b"host", b"gateway"),
+        (b"content-length", b"3"),
+        (b"expect", b"100-continue"),
+        (b"accept-encoding", b"gzip"),
+        (b"traceparent", b"00-a-b-01"),
+        (b"x-specroute-backend", b"b"),
+        (b"transfer-encoding", b"chunked"),
+        (b"connection", b"keep-alive, X-Hop"),
+        (b"x-hop", b"1"),
+        (b"content-type", b"application/json"),
+        (b"x-own", b"kept"),
+    ]
+    assert headers.to_backend(given) == [(b"content-type", b"application/json"), (b"x-own", b"kept")]
+
+
+def test_a_backends_headers_lose_what_we_set_ourselves():
+    given = [
+        (b"date", b"now"),
+        (b"server", b"uvicorn"),
+        (b"content-length", b"3"),
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"content-encoding", b"gzip"),
+        (b"retry-after", b"7"),
+        (b"x-request-id", b"theirs"),
+    ]
+    assert headers.to_client(given) == [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"content-encoding", b"gzip"),
+        (b"retry-after", b"7"),
+    ]
+
+
+def test_the_first_header_of_a_name_counts():
+    assert headers.first([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")], b"a") == b"1"
+    assert headers.first([], b"a") is None

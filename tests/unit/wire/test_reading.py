@@ -1,0 +1,92 @@
+import json
+
+import pytest
+
+from gateway.core.fleet import Backend
+from gateway.core.outcome import Usage
+from gateway.wire.reading import Reading, carries_token, decode
+
+SPECULATIVE = Backend("b", "http://b", "t", "t", method="dflash", draft_tokens=3)
+
+
+def read(**fields):
+    reading = Reading()
+    body = decode(json.dumps(fields).encode())
+    assert body is not None
+    reading.take(body)
+    return reading
+
+
+def spoken(**fields):
+    numbers = {
+        "num_spec_steps": 4,
+        "num_draft_tokens": 12,
+        "num_accepted_draft_tokens": 5,
+        "acceptance_histogram": [1, 2, 0, 1],
+    }
+    return read(metrics={"speculative_decoding": numbers | fields})
+
+
+def test_usage_and_identity_are_read():
+    reading = read(
+        id="x", model="m", usage={"prompt_tokens": 3, "completion_tokens": 5, "prompt_tokens_details": None}
+    )
+    assert reading.usage == Usage(3, 5, None)
+    assert (reading.response_id, reading.response_model) == ("x", "m")
+
+
+def test_exact_numbers_are_taken_when_they_agree():
+    speculation = spoken().speculation(SPECULATIVE)
+    assert speculation.grade == "exact"
+    assert speculation.accepted_by_position == (3, 1, 1)
+    assert speculation.mean_accepted_length == pytest.approx(1 + 5 / 4)
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [{"num_spec_steps": 5}, {"num_accepted_draft_tokens": 6}, {"num_draft_tokens": 4}],
+    ids=["steps", "accepted", "drafted"],
+)
+def test_numbers_that_contradict_each_other_are_not_measured(contradiction):
+    assert spoken(**contradiction).speculation(SPECULATIVE).grade == "not_measured"
+
+
+def test_a_baseline_has_nothing_to_measure():
+    assert spoken().speculation(Backend("b", "http://b", "t", "t")).grade == "none"
+
+
+def test_a_server_that_does_not_say_is_not_measured():
+    assert read(metrics=None).speculation(SPECULATIVE).grade == "not_measured"
+    assert read(metrics={"speculative_decoding": None}).speculation(SPECULATIVE).grade == "not_measured"
+
+
+def test_what_is_no_object_reads_as_nothing():
+    assert decode(b"[1]") is None
+    assert decode(b"\xff") is None
+    assert decode(b"") is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({"delta": {"role": "assistant", "content": ""}}, False),
+        ({"delta": {"role": "assistant", "content": "Hi"}}, True),
+        ({"delta": {"content": ""}}, True),
+        ({"delta": {}}, False),
+        ({"delta": {"reasoning": "hm"}}, True),
+        ({"delta": {"tool_calls": [{"index": 0}]}}, True),
+        ({"text": ""}, True),
+        ({"delta": {"role": "assistant"}, "token_ids": [4]}, True),
+    ],
+)
+def test_which_chunks_carry_a_token(choice, expected):
+    body = decode(json.dumps({"choices": [choice]}).encode())
+    assert body is not None
+    assert carries_token(body) is expected
+
+
+def test_an_empty_list_of_tool_calls_is_none():
+    assert not read(choices=[{"message": {"content": "a", "tool_calls": []}}]).tool_calls
+    assert read(
+        choices=[{"message": {"tool_calls": [{"id": "1"}]}, "finish_reason": "tool_calls"}]
+    ).tool_calls

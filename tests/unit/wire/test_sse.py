@@ -1,0 +1,134 @@
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.fleet import Backend
+from gateway.wire.sse import StreamTap
+
+CAPTURES = Path(__file__).parents[2] / "fixtures" / "vllm" / "spec"
+SPECULATIVE = Backend("b", "http://b", "t", "t", method="eagle3", draft_tokens=3)
+BASELINE = Backend("b", "http://b", "t", "t")
+
+ROLE = b'data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'
+WORD = (
+    b'data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}\n\n'
+)
+LAST = b'data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"content":"."},"finish_reason":"stop"}]}\n\n'
+USAGE = (
+    b'data: {"id":"c1","model":"m","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,'
+    b'"prompt_tokens_details":{"cached_tokens":4}}}\n\n'
+)
+DONE = b"data: [DONE]\n\n"
+STREAM = ROLE + WORD + WORD + LAST + USAGE + DONE
+
+
+def through(chunks, *, strip=False):
+    tap = StreamTap(strip_usage=strip)
+    out = b"".join(tap.feed(chunk, float(at)) for at, chunk in enumerate(chunks))
+    return tap, out + tap.end()
+
+
+@pytest.mark.parametrize("capture", sorted(CAPTURES.glob("*.sse")), ids=lambda path: path.stem)
+def test_a_captured_stream_is_read_and_passed_on_unchanged(capture):
+    stream = capture.read_bytes()
+    tap, out = through([stream])
+    said = json.loads(stream.split(b"\n\n")[-3].removeprefix(b"data: "))["metrics"]["speculative_decoding"]
+    assert out == stream
+    assert tap.done
+    assert tap.reading.usage.output_tokens == 40
+    speculation = tap.reading.speculation(SPECULATIVE)
+    assert speculation.grade == "exact"
+    assert (speculation.steps, speculation.drafted, speculation.accepted) == (
+        said["num_spec_steps"],
+        said["num_draft_tokens"],
+        said["num_accepted_draft_tokens"],
+    )
+    assert list(speculation.histogram) == said["acceptance_histogram"]
+
+
+@pytest.mark.parametrize("capture", sorted(CAPTURES.glob("*.sse")), ids=lambda path: path.stem)
+def test_stripping_takes_the_usage_event_alone_out_of_a_captured_stream(capture):
+    stream = capture.read_bytes()
+    events = stream.split(b"\n\n")
+    tap, out = through([stream], strip=True)
+    assert out == b"\n\n".join([*events[:-3], *events[-2:]])
+    assert tap.reading.usage.output_tokens == 40
+
+
+@given(st.lists(st.integers(1, len(STREAM) - 1), max_size=20), st.booleans())
+def test_where_the_network_cuts_a_stream_changes_nothing(cuts, strip):
+    borders = [0, *sorted(set(cuts)), len(STREAM)]
+    chunks = [STREAM[start:end] for start, end in itertools.pairwise(borders)]
+    tap, out = through(chunks, strip=strip)
+    assert out == (STREAM.replace(USAGE, b"") if strip else STREAM)
+    assert tap.done
+    assert tap.reading.events == 3
+    assert tap.reading.usage.cached_tokens == 4
+    assert tap.reading.finish_reason == "stop"
+
+
+def test_times_are_those_of_the_first_and_last_event_with_a_token():
+    tap, _ = through([ROLE, WORD, WORD, LAST, USAGE, DONE])
+    assert tap.reading.first_token_at == 1.0
+    assert tap.reading.last_token_at == 3.0
+
+
+def test_a_comment_is_passed_on_and_counts_as_nothing():
+    tap, out = through([b": keep-alive\n\n", ROLE, b": keep-alive\n\n", WORD])
+    assert out == b": keep-alive\n\n" + ROLE + b": keep-alive\n\n" + WORD
+    assert tap.reading.first_token_at == 3.0
+    assert tap.reading.events == 1
+
+
+def test_carriage_returns_and_event_names_are_understood():
+    stream = b'event: x\r\ndata: {"choices":[{"text":"a","finish_reason":null}]}\r\n\r\ndata: [DONE]\r\n\r\n'
+    tap, out = through([stream[:20], stream[20:]])
+    assert out == stream
+    assert tap.done
+    assert tap.reading.events == 1
+
+
+def test_an_error_object_in_the_stream_is_noticed():
+    tap, _ = through([ROLE, b'data: {"error":{"message":"boom","code":500}}\n\n', DONE])
+    assert tap.reading.error == "error_event"
+    assert tap.reading.events == 0
+    assert tap.done
+
+
+def test_a_tool_call_is_noticed_after_text():
+    call = b'data: {"choices":[{"delta":{"tool_calls":[{"index":0}]},"finish_reason":null}]}\n\n'
+    tap, _ = through([ROLE, WORD, call])
+    assert tap.reading.tool_calls
+    assert tap.reading.events == 2
+
+
+def test_an_unfinished_event_is_given_out_at_the_end():
+    tap, out = through([WORD, b"data: {half"], strip=True)
+    assert out == WORD + b"data: {half"
+    assert not tap.done
+
+
+def test_what_is_no_json_is_passed_on():
+    _, out = through([b"data: not json\n\n", b"hello\n\n"])
+    assert out == b"data: not json\n\nhello\n\n"
+
+
+def test_several_tokens_in_the_first_event_are_counted_where_it_says_so():
+    first = b'data: {"choices":[{"delta":{"content":"abc"},"token_ids":[1,2,3],"finish_reason":null}]}\n\n'
+    tap, _ = through([ROLE, first])
+    assert tap.reading.first_tokens == 3
+    said = b'data: {"choices":[{"delta":{"content":"abc"}}],"usage":{"completion_tokens":2}}\n\n'
+    tap, _ = through([ROLE, said])
+    assert tap.reading.first_tokens == 2
+    tap, _ = through([ROLE, WORD])
+    assert tap.reading.first_tokens == 1
+
+
+def test_usage_in_every_chunk_is_not_stripped_with_its_text():
+    chunk = b'data: {"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":1}}\n\n'
+    _, out = through([chunk, USAGE], strip=True)
+    assert out == chunk
