@@ -1,0 +1,260 @@
+"""One generating request from its jobs to its last byte: as a stream of events, or as one body."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from backends.sim import tokens
+from backends.sim.bodies import DONE, ChatBodies, Ending, Part, ToolPart, Whole
+from backends.sim.fields import RefusalError
+from backends.sim.realtime import Inbox
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+
+    from backends.sim.answer import Answer
+    from backends.sim.bodies import Bodies
+    from backends.sim.engine import Job
+    from backends.sim.measures import Measures
+    from backends.sim.realtime import Flow, Realtime, Share
+    from backends.sim.validate import Call
+
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+
+_DEAD: Final = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+EVENT_STREAM: Final = b"text/event-stream; charset=utf-8"
+JSON: Final = b"application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """What a server was started to report of each request.
+
+    Attributes:
+        timings: ``--enable-per-request-metrics``.
+        acceptance: ``--per-request-spec-decode-metrics``: ``off``, ``summary`` or ``detailed``.
+    """
+
+    timings: bool = False
+    acceptance: str = "off"
+
+
+class _Choice:
+    """A choice on its way: what it will say and how far it came."""
+
+    __slots__ = ("answer", "chars", "echo", "flow", "read", "tool_id")
+
+    def __init__(self, answer: Answer, flow: Flow, echo: Sequence[str], tool_id: str) -> None:
+        self.answer = answer
+        self.flow = flow
+        self.echo = echo
+        self.tool_id = tool_id
+        self.read = 0
+        self.chars = 0
+
+
+class Exchange:
+    """The answer to one request.
+
+    Args:
+        call: The request.
+        bodies: Shapes of its endpoint.
+        realtime: The engine that generates.
+        measures: Told of choices that end.
+        reporting: What to say about speed and acceptance.
+    """
+
+    def __init__(
+        self, call: Call, bodies: Bodies, realtime: Realtime, measures: Measures, reporting: Reporting
+    ) -> None:
+        self._call = call
+        self._bodies = bodies
+        self._realtime = realtime
+        self._measures = measures
+        self._reporting = reporting
+        self._inbox = Inbox()
+        self._choices: list[_Choice] = []
+        self._left = False
+
+    def add(self, answer: Answer, job: Job, prompt: str, tool_id: str) -> None:
+        """Queue the job of the next choice.
+
+        Args:
+            answer: What it will say.
+            job: Its work.
+            prompt: Text of its prompt, said first where the request asks for an echo.
+            tool_id: Id of the tool call, if it makes one.
+        """
+        flow = self._realtime.submit(job, len(self._choices), self._inbox)
+        echo = tokens.split(prompt) if self._call.echo else ()
+        self._choices.append(_Choice(answer, flow, echo, tool_id))
+
+    async def run(self, receive: Receive, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        """Answer; a client that leaves, waiting or reading, frees its slots at once."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(self._watch(receive))
+                await (self._stream if self._call.stream else self._body)(send, headers)
+                watcher.cancel()
+        finally:
+            self._free()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._left = True
+        self._free()
+        self._inbox.close()
+
+    def _free(self) -> None:
+        for choice in self._choices:
+            self._realtime.cancel(choice.flow.job.id)
+
+    async def _stream(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-type", EVENT_STREAM), *headers],
+            }
+        )
+        left = len(self._choices)
+        events = [self._bodies.opening(index) for index in range(left)]
+        while left:
+            shares = await self._inbox.take()
+            if not shares and self._left:
+                return
+            if not shares:
+                event = json.dumps({"error": engine_dead().error()})
+                await send({"type": "http.response.body", "body": f"data: {event}\n\n".encode() + DONE})
+                return
+            for share in shares:
+                left -= share.finished
+                events += self._events(share, last=not left)
+            if not left:
+                break
+            if body := b"".join(events):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            events = []
+        if self._call.include_usage:
+            events.append(self._bodies.usage(self._completion_tokens(), self._metrics()))
+        await send({"type": "http.response.body", "body": b"".join([*events, DONE])})
+
+    async def _body(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        left = len(self._choices)
+        while left:
+            shares = await self._inbox.take()
+            if not shares and self._left:
+                return
+            if not shares:
+                raise engine_dead()
+            for share in shares:
+                self._advance(share)
+                left -= share.finished
+        wholes = [self._whole(index, choice) for index, choice in enumerate(self._choices)]
+        body = self._bodies.whole(wholes, self._completion_tokens(), self._metrics())
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", JSON), *headers]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _advance(self, share: Share) -> tuple[_Choice, int]:
+        """Move a choice on; returns it and where it stood."""
+        choice = self._choices[share.index]
+        start = choice.read
+        choice.read += share.tokens
+        if share.finished:
+            job = choice.flow.job
+            reason = "length" if choice.answer.reason == "length" else "stop"
+            self._measures.finish(
+                choice.flow.timing, reason, job.prompt_tokens, job.cached_tokens, choice.read
+            )
+        return choice, start
+
+    def _events(self, share: Share, *, last: bool) -> Iterable[bytes]:
+        """The events of new tokens of one choice."""
+        choice, start = self._advance(share)
+        answer = choice.answer
+        ending = Ending(answer.reason, answer.stop, last) if share.finished else None
+        ids = answer.ids(start, choice.read) if self._call.return_token_ids else None
+        if answer.tool is not None:
+            return self._tool_events(choice, start, share.index, ids, ending)
+        pieces = answer.shown[start : choice.read]
+        if not start and choice.echo:
+            pieces = (*choice.echo, *pieces)
+        part = Part(share.index, pieces, ids, choice.chars, choice.read, ending)
+        choice.chars += sum(map(len, pieces))
+        return (self._bodies.part(part),)
+
+    def _tool_events(
+        self, choice: _Choice, start: int, index: int, ids: list[int] | None, ending: Ending | None
+    ) -> list[bytes]:
+        tool, bodies = choice.answer.tool, self._bodies
+        assert tool is not None  # noqa: S101 - the caller looked
+        assert isinstance(bodies, ChatBodies)  # noqa: S101 - only chat declares tools
+        parts = []
+        if start < tool.start <= choice.read:
+            parts.append(ToolPart(index, ids, choice.read, id=choice.tool_id, name=tool.name))
+        arguments = "".join(choice.answer.shown[max(start, tool.start) : min(choice.read, tool.stop)])
+        if arguments:
+            parts.append(ToolPart(index, ids, choice.read, arguments=arguments))
+        if ending is not None:
+            parts.append(ToolPart(index, ids, choice.read, ending=ending))
+        return [bodies.tool(part) for part in parts]
+
+    def _whole(self, index: int, choice: _Choice) -> Whole:
+        answer, tool = choice.answer, choice.answer.tool
+        called = None
+        if tool is not None:
+            called = (choice.tool_id, tool.name, "".join(answer.shown[tool.start : tool.stop]))
+        ids = answer.ids(0, choice.read) if self._call.return_token_ids else None
+        return Whole(
+            index, (*choice.echo, *answer.shown), ids, Ending(answer.reason, answer.stop, last=True), called
+        )
+
+    def _completion_tokens(self) -> int:
+        return sum(choice.read for choice in self._choices)
+
+    def _metrics(self) -> dict[str, Any] | None:
+        """``metrics`` of the answer: only a request with a single choice has them."""
+        reporting = self._reporting
+        if len(self._choices) > 1 or (not reporting.timings and reporting.acceptance == "off"):
+            return None
+        choice = self._choices[0]
+        timing, number = choice.flow.timing, choice.read
+        generation = timing.last - timing.first
+        timings = {
+            "time_to_first_token_ms": (timing.first - timing.arrived) * 1000.0,
+            "generation_time_ms": generation * 1000.0,
+            "queue_time_ms": (timing.scheduled - timing.arrived) * 1000.0,
+            "mean_itl_ms": generation * 1000.0 / (number - 1) if number > 1 else None,
+            "tokens_per_second": number / (timing.last - timing.arrived),
+        }
+        metrics: dict[str, Any] = timings if reporting.timings else dict.fromkeys(timings)
+        return metrics | {"speculative_decoding": self._acceptance(choice.flow)}
+
+    def _acceptance(self, flow: Flow) -> dict[str, Any] | None:
+        found = flow.acceptance
+        if found is None or self._reporting.acceptance == "off":
+            return None
+        detailed = self._reporting.acceptance == "detailed" and bool(found.steps)
+        return {
+            "mean_acceptance_length": 1.0 + found.accepted / found.steps if found.steps else 1.0,
+            "draft_acceptance_rate": found.accepted / found.drafted if found.drafted else 0.0,
+            "acceptance_histogram": found.histogram,
+            "num_spec_steps": found.steps,
+            "num_accepted_draft_tokens": found.accepted,
+            "num_draft_tokens": found.drafted,
+            "num_spec_tokens": len(found.histogram) - 1,
+            "per_step_accepted": flow.accepted if detailed else None,
+            "per_step_drafted": flow.drafted if detailed else None,
+        }
+
+
+def engine_dead() -> RefusalError:
+    """What requests under way get when the engine dies."""
+    return RefusalError(_DEAD, kind="InternalServerError", status=500)

@@ -1,0 +1,156 @@
+"""Typed access to the fields of a request body, and the refusals a real server words for wrong ones."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SHOWN: Final = 10  # validation errors spelled out; a real server counts the rest
+_T = TypeVar("_T")
+
+
+class RefusalError(Exception):
+    """A request that is answered with an error body.
+
+    Attributes:
+        status: HTTP status.
+        kind: ``type`` in the body.
+        param: ``param`` in the body.
+    """
+
+    def __init__(
+        self, message: str, *, param: str | None = None, kind: str = "BadRequestError", status: int = 400
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.kind = kind
+        self.status = status
+
+    def error(self) -> dict[str, Any]:
+        """The error as vLLM describes it."""
+        return {"message": self.message, "type": self.kind, "param": self.param, "code": self.status}
+
+    def body(self) -> bytes:
+        """The JSON that a real server answers with."""
+        text = json.dumps({"error": self.error()}, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """The JSON object of a body.
+
+    Raises:
+        RefusalError: It is empty, no JSON, or no object.
+    """
+    if not raw:
+        raise _invalid([_problem("missing", "body", "Field required", "None")])
+    try:
+        body = json.loads(raw)
+    except json.JSONDecodeError as error:
+        problem = _problem("json_invalid", f"body.{error.pos}", "JSON decode error", {})
+        raise _invalid([problem | {"ctx": {"error": error.msg}}]) from None
+    except UnicodeDecodeError:
+        raise RefusalError("There was an error parsing the body", kind="Bad Request") from None
+    if not isinstance(body, dict):
+        text = "Input should be a valid dictionary or object to extract fields from"
+        raise _invalid([_problem("model_attributes_type", "body", text, body)])
+    return body
+
+
+def _problem(kind: str, where: str, message: str, given: object) -> dict[str, Any]:
+    if isinstance(given, (dict, list)):
+        given = f"<{type(given).__name__} of {len(given)} items>"
+    return {"type": kind, "loc": where, "msg": message, "input": str(given)}
+
+
+def _invalid(problems: list[dict[str, Any]]) -> RefusalError:
+    """One refusal that lists validation errors."""
+    lines = [f"{len(problems)} validation error{'s' if len(problems) > 1 else ''}:"]
+    lines += [f"  {problem}" for problem in problems[:_SHOWN]]
+    if len(problems) > _SHOWN:
+        lines.append(f"  ...and {len(problems) - _SHOWN} more errors")
+    return RefusalError("\n".join(lines), param=problems[0]["loc"], kind="Bad Request")
+
+
+class Fields:
+    """Typed access to a body that collects what is wrong with it."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+        self.problems: list[dict[str, Any]] = []
+
+    def raise_if_invalid(self) -> None:
+        """Refuse the request if anything was wrong.
+
+        Raises:
+            RefusalError: Something was; it lists everything.
+        """
+        if self.problems:
+            raise _invalid(self.problems)
+
+    def add(self, kind: str, where: str, message: str, given: object) -> None:
+        """Note something wrong."""
+        self.problems.append(_problem(kind, f"body.{where}", message, given))
+
+    def integer(self, name: str, *, default: int | None = None) -> int | None:
+        """A whole number, also as text."""
+        value = self.body.get(name)
+        if value is None:
+            return default
+        if isinstance(value, float) and not value.is_integer():
+            message = "Input should be a valid integer, got a number with a fractional part"
+            self.add("int_from_float", name, message, value)
+            return default
+        return self._convert(name, int, "int", "integer", default)
+
+    def number(self, name: str, default: float) -> float:
+        """A number, also as text."""
+        return self._convert(name, float, "float", "number", default)
+
+    def boolean(self, name: str) -> bool:
+        """True or false, false where it is missing."""
+        value = self.body.get(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        self.add("bool_parsing", name, "Input should be a valid boolean, unable to interpret input", value)
+        return False
+
+    def string(self, name: str, *, required: bool = False) -> str | None:
+        """A text field."""
+        value = self.body.get(name)
+        if value is None and required:
+            self.add("missing", name, "Field required", self.body)
+        if value is None or isinstance(value, str):
+            return value
+        self.add("string_type", name, "Input should be a valid string", value)
+        return None
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A required field with a list of integers."""
+        value = self.body.get(name)
+        if value is None:
+            self.add("missing", name, "Field required", self.body)
+        elif not isinstance(value, list) or not all(isinstance(item, int) for item in value):
+            self.add("list_type", name, "Input should be a valid list", value)
+        else:
+            return tuple(value)
+        return ()
+
+    def _convert(self, name: str, to: Callable[[Any], _T], kind: str, noun: str, default: _T) -> _T:
+        value = self.body.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, (int, float, str)):
+            self.add(f"{kind}_type", name, f"Input should be a valid {noun}", value)
+            return default
+        try:
+            return to(value)
+        except ValueError:
+            article = "an" if noun == "integer" else "a"
+            message = f"Input should be a valid {noun}, unable to parse string as {article} {noun}"
+            self.add(f"{kind}_parsing", name, message, value)
+            return default

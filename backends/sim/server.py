@@ -1,0 +1,332 @@
+"""A vLLM server on the wire: an ASGI application over an engine that keeps time."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from backends.sim import exposition, tokens
+from backends.sim.answer import plan
+from backends.sim.bodies import ChatBodies, Frame, TextBodies
+from backends.sim.engine import Engine, Job
+from backends.sim.exchange import JSON, Exchange, Reporting, engine_dead
+from backends.sim.fields import Fields, RefusalError, decode
+from backends.sim.look import ASIDE
+from backends.sim.measures import Measures
+from backends.sim.realtime import Realtime
+from backends.sim.validate import check, check_length, messages_of, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from backends.sim.configuration import Configuration
+    from backends.sim.exchange import Message, Receive, Send
+    from backends.sim.validate import Call
+
+    Scope = Message
+    Headers = list[tuple[bytes, bytes]]
+    Handler = Callable[["Request"], Awaitable[None]]
+
+VERSION: Final = "0.32.0"
+_VARY: Final = (b"vary", b"Origin")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a server was started.
+
+    Attributes:
+        served_model: Name it answers to; its target's where empty.
+        max_model_len: Context length in tokens.
+        max_num_seqs: Sequences in the batch at most.
+        reporting: Per-request metrics.
+        prompt_details: ``--enable-prompt-tokens-details``.
+        request_id_headers: ``--enable-request-id-headers``.
+        auto_tools: ``--enable-auto-tool-choice`` with a parser.
+        speed: How many times as fast as the modelled machine it runs.
+        seed: Of lengths, wording and acceptance.
+    """
+
+    served_model: str = ""
+    max_model_len: int = 32_768
+    max_num_seqs: int = 256
+    reporting: Reporting = field(default_factory=Reporting)
+    prompt_details: bool = False
+    request_id_headers: bool = False
+    auto_tools: bool = True
+    speed: float = 1.0
+    seed: int = 0
+
+
+class Request:
+    """An HTTP exchange: ASGI's three arguments and what is read from them."""
+
+    __slots__ = ("answer_headers", "headers", "receive", "send")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.receive = receive
+        self.send = send
+        self.answer_headers: Headers = [_VARY]
+
+    def header(self, name: str) -> str | None:
+        """A request header, None where it is missing."""
+        value = self.headers.get(name.encode())
+        return None if value is None else value.decode("latin-1")
+
+    async def body(self) -> bytes | None:
+        """The whole body; None if the client left before its end."""
+        parts = []
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                return None
+            parts.append(message.get("body", b""))
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+    async def reply(
+        self, body: bytes, kind: bytes = JSON, *, status: int = 200, extra: Headers | None = None
+    ) -> None:
+        """Send a complete response; one without a body has no content type."""
+        headers = [*(extra or ()), (b"content-length", b"%d" % len(body))]
+        if body:
+            headers.append((b"content-type", kind))
+        await self.send(
+            {"type": "http.response.start", "status": status, "headers": headers + self.answer_headers}
+        )
+        await self.send({"type": "http.response.body", "body": body})
+
+
+class Simulator:
+    """One simulated server.
+
+    Args:
+        configuration: What it runs.
+        options: How it was started.
+        now: Wall clock, Unix seconds.
+
+    Raises:
+        ValueError: Acceptance of each request is asked of a server that does not speculate: vLLM does not
+            start then.
+    """
+
+    def __init__(self, configuration: Configuration, options: Options, now: Callable[[], float]) -> None:
+        if options.reporting.acceptance != "off" and not configuration.draft_tokens:
+            raise ValueError("--per-request-spec-decode-metrics requires speculative decoding to be enabled")
+        self.configuration = configuration
+        self.options = options
+        self.model = options.served_model or configuration.target
+        described = f"{configuration.target} {configuration.method} {configuration.draft_tokens} {options}"
+        self.fingerprint = f"vllm-{VERSION}-simulated-{hashlib.sha256(described.encode()).hexdigest()[:8]}"
+        self._now = now
+        self._started = now()
+        self._rng = Random(options.seed)  # noqa: S311 - not for secrets
+        self._jobs = itertools.count()
+        self._measures = Measures(options.max_model_len)
+        engine = Engine(configuration, seed=options.seed, max_num_seqs=options.max_num_seqs)
+        self._realtime = Realtime(engine, self._measures, speed=options.speed)
+        self._routes: dict[str, dict[str, Handler]] = {
+            "/v1/chat/completions": {"POST": self._chat},
+            "/v1/completions": {"POST": self._text},
+            "/v1/models": {"GET": self._models},
+            "/tokenize": {"POST": self._tokenize},
+            "/detokenize": {"POST": self._detokenize},
+            "/health": {"GET": self._healthy},
+            "/ping": {"GET": self._healthy, "POST": self._healthy},
+            "/load": {"GET": self._load},
+            "/version": {"GET": self._version},
+            "/metrics": {"GET": self._metrics},
+        }
+
+    @property
+    def running(self) -> int:
+        """Sequences in the batch."""
+        return self._realtime.engine.running
+
+    @property
+    def waiting(self) -> int:
+        """Sequences in the queue."""
+        return self._realtime.engine.waiting
+
+    def close(self) -> None:
+        """Let the engine die: requests under way end in an error, and the server is not healthy any more."""
+        self._realtime.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["type"] != "http":
+            raise NotImplementedError(f"no {scope['type']} here: serve it with lifespan and websockets off")
+        request = Request(scope, receive, send)
+        if self.options.request_id_headers:
+            identity = request.header("x-request-id") or f"{self._rng.getrandbits(128):032x}"
+            request.answer_headers.append((b"x-request-id", identity.encode("latin-1")))
+        methods = self._routes.get(scope["path"])
+        if methods is None:
+            await request.reply(b'{"detail":"Not Found"}', status=404)
+        elif scope["method"] not in methods:
+            allow = [(b"allow", ", ".join(methods).encode())]
+            await request.reply(b'{"detail":"Method Not Allowed"}', status=405, extra=allow)
+        else:
+            try:
+                await methods[scope["method"]](request)
+            except RefusalError as refusal:
+                await request.reply(refusal.body(), status=refusal.status)
+
+    async def _chat(self, request: Request) -> None:
+        await self._generate(request, chat=True)
+
+    async def _text(self, request: Request) -> None:
+        await self._generate(request, chat=False)
+
+    async def _generate(self, request: Request, *, chat: bool) -> None:
+        raw = await request.body()
+        if raw is None:
+            return
+        if self._realtime.closed:
+            raise engine_dead()
+        call = parse(raw, request.header("content-type") or "", chat=chat)
+        options = self.options
+        check(
+            call,
+            served=(self.model,),
+            max_model_len=options.max_model_len,
+            drafts=bool(self.configuration.draft_tokens),
+            auto_tools=options.auto_tools,
+        )
+        prompts = [_prompt_text(prompt) for prompt in call.prompts] or [tokens.render(call.messages)]
+        counts = [
+            len(prompt) if isinstance(prompt, tuple) else tokens.count(text)
+            for prompt, text in itertools.zip_longest(call.prompts, prompts)
+        ]
+        for count in counts:
+            check_length(count, call.max_tokens, options.max_model_len)
+        exchange = Exchange(
+            call,
+            self._bodies(request, call, prompts, sum(counts)),
+            self._realtime,
+            self._measures,
+            options.reporting,
+        )
+        rng = self._rng if call.seed is None else Random(call.seed)  # noqa: S311 - not for secrets
+        aside = request.header(ASIDE)
+        for text, count in zip(prompts, counts, strict=True):
+            asked = _asked(call) or text
+            room = options.max_model_len - count
+            self._measures.accept(call.n, room if call.max_tokens is None else call.max_tokens)
+            for _ in range(call.n):
+                answer = plan(call, asked, aside, room, rng)
+                job = Job(str(next(self._jobs)), answer.workload, count, len(answer.generated))
+                exchange.add(answer, job, text, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
+        await exchange.run(request.receive, request.send, request.answer_headers)
+
+    def _bodies(
+        self, request: Request, call: Call, prompts: list[str], prompt_tokens: int
+    ) -> ChatBodies | TextBodies:
+        identity = request.header("x-request-id") or f"{self._rng.getrandbits(64):016x}"
+        frame = Frame(
+            id=f"{'chatcmpl' if call.chat else 'cmpl'}-{identity}",
+            created=int(self._now()),
+            model=self.model,
+            fingerprint=self.fingerprint,
+            prompt_ids=[tokens.encode(text) for text in prompts] if call.return_token_ids else None,
+            prompt_tokens=prompt_tokens,
+            cached_tokens=0 if self.options.prompt_details else None,
+        )
+        return ChatBodies(frame, call) if call.chat else TextBodies(frame, call)
+
+    async def _models(self, request: Request) -> None:
+        created = int(self._now())
+        permission = {
+            "id": f"modelperm-{self._rng.getrandbits(64):016x}",
+            "object": "model_permission",
+            "created": created,
+            "allow_create_engine": False,
+            "allow_sampling": True,
+            "allow_logprobs": True,
+            "allow_search_indices": False,
+            "allow_view": True,
+            "allow_fine_tuning": False,
+            "organization": "*",
+            "group": None,
+            "is_blocking": False,
+        }
+        model = {
+            "id": self.model,
+            "object": "model",
+            "created": created,
+            "owned_by": "vllm",
+            "root": self.configuration.target,
+            "parent": None,
+            "max_model_len": self.options.max_model_len,
+            "permission": [permission],
+        }
+        await request.reply(_encode({"object": "list", "data": [model]}))
+
+    async def _tokenize(self, request: Request) -> None:
+        fields = await self._fields(request)
+        if fields is None:
+            return
+        if "messages" in fields.body:
+            text = tokens.render(messages_of(fields))
+        else:
+            text = fields.string("prompt", required=True) or ""
+        fields.raise_if_invalid()
+        pieces = tokens.split(text)
+        answer = {
+            "count": len(pieces),
+            "max_model_len": self.options.max_model_len,
+            "tokens": [tokens.identify(piece) for piece in pieces],
+            "token_strs": pieces if fields.body.get("return_token_strs") else None,
+        }
+        await request.reply(_encode(answer))
+
+    async def _detokenize(self, request: Request) -> None:
+        fields = await self._fields(request)
+        if fields is None:
+            return
+        ids = fields.integers("tokens")
+        fields.raise_if_invalid()
+        await request.reply(_encode({"prompt": _prompt_text(ids)}))
+
+    async def _fields(self, request: Request) -> Fields | None:
+        raw = await request.body()
+        return None if raw is None else Fields(decode(raw))
+
+    async def _healthy(self, request: Request) -> None:
+        await request.reply(b"", status=503 if self._realtime.closed else 200)
+
+    async def _load(self, request: Request) -> None:
+        await request.reply(b'{"server_load":0}')  # what a server says that was not started to track it
+
+    async def _version(self, request: Request) -> None:
+        await request.reply(_encode({"version": VERSION}))
+
+    async def _metrics(self, request: Request) -> None:
+        page = exposition.render(self._realtime.engine, self._measures, self.model, self._started)
+        await request.reply(page.encode(), exposition.CONTENT_TYPE.encode())
+
+
+def _prompt_text(prompt: str | tuple[int, ...]) -> str:
+    """Text of a prompt that may be token ids.
+
+    Raises:
+        RefusalError: An id is out of vocabulary.
+    """
+    if isinstance(prompt, str):
+        return prompt
+    try:
+        return tokens.decode(prompt)
+    except ValueError as error:
+        raise RefusalError(str(error)) from None
+
+
+def _asked(call: Call) -> str:
+    """Text of the last user turn of a chat."""
+    return next((text for role, text in reversed(call.messages) if role == "user"), "")
