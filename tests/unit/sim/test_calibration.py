@@ -1,0 +1,79 @@
+"""The simulator against the published cells, by simulation: every one of them."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from backends.sim.closed_loop import Measured, closed_loop
+from backends.sim.engine import Engine, Job
+from backends.sim.profiles import configuration, configurations, lengths, targets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from backends.sim.configuration import Configuration
+
+BOUND = 0.05
+SEQUENCE_STEPS = 32_000
+"""Steps times clients of a window: leaves a standard deviation of about 1.1 % in the mean accepted length."""
+
+
+def jobs(data_set: str, seed: int) -> Iterator[Job]:
+    rng = np.random.default_rng([seed, 1])
+    expected = lengths(data_set)
+    for number in count():
+        prompt, output = expected.sample(rng)
+        yield Job(str(number), data_set, prompt, output)
+
+
+def simulate(found: Configuration, data_set: str, seed: int) -> Measured:
+    clients = found.curve.concurrency
+    step = found.step(clients) * found.step_scale(data_set)
+    return closed_loop(
+        Engine(found, seed=seed),
+        jobs(data_set, seed),
+        clients=clients,
+        warm_up=200 * step,
+        window=SEQUENCE_STEPS / clients * step,
+    )
+
+
+def worst_errors(target: str) -> tuple[float, float]:
+    """Largest relative error of speed-up and of mean accepted length over the cells of a target."""
+    seeds = count()
+    baseline = configuration(target, "none", 0)
+    rates = {name: simulate(baseline, name, next(seeds)).tokens_per_second for name in baseline.cells}
+    speedup = length = 0.0
+    for found in configurations(target):
+        if found is baseline:
+            continue
+        for name, cell in found.cells.items():
+            measured = simulate(found, name, next(seeds))
+            speedup = max(speedup, abs(measured.tokens_per_second / rates[name] / cell.speedup - 1.0))
+            length = max(length, abs(measured.mean_accepted_length / cell.mean_accepted_length - 1.0))
+    return speedup, length
+
+
+@pytest.mark.parametrize("target", targets())
+def test_every_published_cell_is_reproduced(
+    target: str, record_property: Callable[[str, object], None]
+) -> None:
+    speedup, length = worst_errors(target)
+    print(f"{target}: worst error of speed-up {speedup:.2%}, of mean accepted length {length:.2%}")
+    record_property("worst_speedup_error", speedup)
+    record_property("worst_mean_accepted_length_error", length)
+    assert speedup < BOUND
+    assert length < BOUND
+
+
+@pytest.mark.parametrize("target", targets())
+def test_baseline_gives_the_published_rate(target: str) -> None:
+    baseline = configuration(target, "none", 0)
+    for seed, (name, cell) in enumerate(baseline.cells.items()):
+        assert simulate(baseline, name, seed).tokens_per_second == pytest.approx(
+            cell.tokens_per_second, rel=BOUND
+        )
