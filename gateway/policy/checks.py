@@ -1,0 +1,223 @@
+"""Mistakes that only show when sections are seen together: in the fleet, in the policy, across both."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gateway.core.policy import Match
+from gateway.core.selectors import selects
+from gateway.policy.problems import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gateway.core.fleet import Backend
+    from gateway.core.policy import Policy, Route
+    from gateway.policy.problems import Path, Problem
+    from gateway.policy.schema import BackendSection, RouteSection
+    from gateway.policy.source import Source
+    from gateway.policy.validate import Checked
+
+
+def fleet_problems(
+    backends: Sequence[Checked[BackendSection]], source: Source, env: Mapping[str, str] | None
+) -> Iterator[Problem]:
+    """Mistakes within the fleet file.
+
+    Args:
+        backends: Its sections.
+        source: Where the positions are.
+        env: The environment that holds API keys; None to leave the keys alone.
+    """
+    yield from _twice("backend", backends, source, "backends")
+    urls: dict[str, str] = {}
+    for index, checked in enumerate(backends):
+        here, section = ("backends", index), checked.value
+        if section is None:
+            continue
+        if not checked.damaged & {"method", "draft_tokens"}:
+            yield from _draft_problems(section, source, here)
+        other = section.name if "url" in checked.damaged else urls.setdefault(section.url, section.name)
+        if other != section.name:
+            wrong = f"backend {other!r} has the same address, so one server's load is counted as two"
+            yield source.problem((*here, "url"), wrong, "keep one of them", warning=True)
+        if env is not None and section.api_key_env and not env.get(section.api_key_env):
+            wrong = f"the environment variable {section.api_key_env} is not set"
+            yield source.problem(
+                (*here, "api_key_env"), wrong, "set it before the start, or remove api_key_env"
+            )
+
+
+def _draft_problems(section: BackendSection, source: Source, here: Path) -> Iterator[Problem]:
+    if section.method != "none":
+        if section.draft_tokens == 0:
+            wrong = f"the method {section.method} needs its number of draft tokens"
+            yield source.problem(
+                (*here, "method"), wrong, "add 'draft_tokens: N', as the server was started with"
+            )
+        return
+    right = "remove it, or name the method"
+    if section.draft_tokens:
+        yield source.problem((*here, "draft_tokens"), "a backend without a method has no draft tokens", right)
+    if section.draft:
+        yield source.problem((*here, "draft"), "a backend without a method has no draft", right)
+
+
+def _twice(
+    noun: str, sections: Sequence[Checked[BackendSection] | Checked[RouteSection]], source: Source, key: str
+) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for index, checked in enumerate(sections):
+        if checked.value is None or "name" in checked.damaged:
+            continue
+        name = checked.value.name
+        if (other := first.setdefault(name, index)) != index:
+            line, column = source.values[(key, other, "name")]
+            wrong = f"there already is a {noun} {name!r}, at line {line}, column {column}"
+            yield source.problem((key, index, "name"), wrong, "give each its own name")
+
+
+def covers(wide: Match, narrow: Match) -> bool:
+    """Whether every request that ``narrow`` takes is also taken by ``wide``."""
+    sets = (
+        (wide.models, narrow.models),
+        (wide.workloads, narrow.workloads),
+        (wide.languages, narrow.languages),
+        (wide.endpoints, narrow.endpoints),
+        (wide.tenants, narrow.tenants),
+    )
+    return (
+        all(not outer or (inner and inner <= outer) for outer, inner in sets)
+        and wide.min_confidence <= narrow.min_confidence
+        and wide.stream in (None, narrow.stream)
+        and wide.min_prompt_tokens <= narrow.min_prompt_tokens
+        and (
+            wide.max_prompt_tokens is None
+            or (narrow.max_prompt_tokens is not None and narrow.max_prompt_tokens <= wide.max_prompt_tokens)
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A compiled route and the section it came from.
+
+    Attributes:
+        route: The route; parts that were wrong in the file have stand-ins.
+        index: Its position in the file.
+        sound: The match is the one in the file.
+    """
+
+    route: Route
+    index: int
+    sound: bool
+
+
+def policy_problems(
+    sections: Sequence[Checked[RouteSection]], routes: Sequence[Placed], source: Source
+) -> Iterator[Problem]:
+    """Mistakes within the policy file."""
+    yield from _twice("route", sections, source, "routes")
+    sound = [placed for placed in routes if placed.sound]
+    for position, placed in enumerate(sound):
+        for earlier in sound[:position]:
+            if covers(earlier.route.match, placed.route.match):
+                line, _ = source.values[("routes", earlier.index)]
+                wrong = (
+                    f"it is never reached: route {earlier.route.name!r} at line {line} takes all its requests"
+                )
+                right = f"move it above {earlier.route.name!r}, or narrow the match of that"
+                yield source.problem(("routes", placed.index, "name"), wrong, right)
+                break
+    if (
+        sections
+        and len(sound) == len(sections)
+        and not any(covers(placed.route.match, Match()) for placed in sound)
+    ):
+        wrong = "no route takes every request; one that fits none is refused"
+        right = "add a last route without match: {name: default, prefer: [any]}"
+        yield source.problem(("routes",), wrong, right, key=True, warning=True)
+
+
+def name_problems(routes: Sequence[Placed], names: frozenset[str], source: Source) -> Iterator[Problem]:
+    """Preferences that name a backend which the fleet does not have."""
+    for placed in routes:
+        for position, selector in enumerate(placed.route.prefer):
+            name = selector.name
+            if name is not None and name not in names and not re.search(r"[*?\[]", name):
+                path: Path = ("routes", placed.index, "prefer", position)
+                path = (*path, "name") if (*path, "name") in source.values else path
+                yield source.problem(path, f"there is no backend {name!r}", suggest(name, names, "backends"))
+
+
+def fit_problems(
+    policy: Policy, routes: Sequence[Placed], backends: Sequence[Backend], source: Source
+) -> Iterator[Problem]:
+    """Where a policy and a fleet, each right by itself, do not fit together."""
+    targets = {backend.target for backend in backends}
+    for alias, target in policy.aliases.items():
+        if target not in targets:
+            right = suggest(target, targets, "targets")
+            yield source.problem(("models", alias), f"no backend serves {target!r}", right)
+    known = policy.aliases.keys() | targets
+    for placed in routes:
+        for name in sorted(placed.route.match.models - known):
+            path: Path = ("routes", placed.index, "match", "model")
+            listed = source.data["routes"][placed.index]["match"]["model"]
+            path = (*path, listed.index(name)) if isinstance(listed, list) else path
+            yield source.problem(path, f"no model is called {name!r}", suggest(name, known, "models"))
+        yield from _idle_preferences(placed, backends, source)
+    yield from _unserved(policy, routes, backends, source)
+
+
+def _idle_preferences(placed: Placed, backends: Sequence[Backend], source: Source) -> Iterator[Problem]:
+    taken: set[str] = set()
+    names = {backend.name for backend in backends}
+    for position, selector in enumerate(placed.route.prefer):
+        path = ("routes", placed.index, "prefer", position)
+        fits = {backend.name for backend in backends if selects(selector, backend)}
+        if not fits and (
+            selector.name is None or selector.name in names or re.search(r"[*?\[]", selector.name)
+        ):
+            right = "remove it, or add such a backend to the fleet"
+            yield source.problem(path, "no backend fits this selector", right, warning=True)
+        elif fits and fits <= taken:
+            right = "move it further up, or remove it"
+            yield source.problem(path, "every backend it names is named earlier", right, warning=True)
+        taken |= fits
+
+
+def _unserved(
+    policy: Policy, routes: Sequence[Placed], backends: Sequence[Backend], source: Source
+) -> Iterator[Problem]:
+    """Routes whose preferences hold no server, or no baseline, of a target that they take."""
+    known = {backend.target for backend in backends}
+    unmeasured: set[tuple[Path, str]] = set()
+    for position, placed in enumerate(routes):
+        route = placed.route
+        earlier = [one.route.match for one in routes[:position]]
+        targets = {
+            policy.aliases.get(model, model)
+            for model in route.match.models or policy.aliases.keys() | known
+            if not any(covers(match, replace(route.match, models=frozenset({model}))) for match in earlier)
+        }
+        serving = {
+            backend.target for backend in backends if any(selects(one, backend) for one in route.prefer)
+        }
+        path = ("routes", placed.index, "prefer")
+        if missing := sorted((targets & known) - serving):
+            wrong = f"none of these backends serves {', '.join(missing)}, which this route takes"
+            right = "add one that does, or narrow the match with model"
+            yield source.problem(path, wrong, right, key=True, warning=bool(targets & serving))
+        if route.baseline_share:
+            own = ("routes", placed.index, "baseline_share")
+            at = own if own in source.values else ("defaults", "baseline_share")
+            for target in sorted(targets & serving):
+                if (at, target) in unmeasured or any(b.target == target and b.is_baseline for b in backends):
+                    continue
+                unmeasured.add((at, target))
+                wrong = f"{target} has no backend without speculation, so its speed-up cannot be measured"
+                right = "add a backend with method none, or set the share to 0"
+                yield source.problem(at, wrong, right, warning=True)

@@ -1,0 +1,114 @@
+"""Checked sections of the files to the core's objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
+from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gateway.policy.schema import (
+        BackendSection,
+        DefaultsSection,
+        MatchSection,
+        PolicyFile,
+        RouteSection,
+        SelectorSection,
+    )
+
+REVISION_DIGITS: Final = 12
+"""Hex digits of a revision: enough that two files of one project never share one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The backends that a fleet file declares.
+
+    Attributes:
+        revision: Content hash of the fleet file.
+    """
+
+    backends: tuple[Backend, ...]
+    revision: str
+
+    def idle(self) -> Snapshot:
+        """A snapshot in which every backend is healthy and has nothing to do."""
+        return Snapshot(tuple(BackendState(backend) for backend in self.backends), self.revision)
+
+
+def revision(text: str) -> str:
+    """Short content hash of a file: the first digits of its SHA-256."""
+    return sha256(text.encode()).hexdigest()[:REVISION_DIGITS]
+
+
+def backend(section: BackendSection, env: Mapping[str, str]) -> Backend:
+    """A backend as the core knows it; its key comes from the environment."""
+    refuses = section.refuses
+    if refuses is None:
+        refuses = [] if section.method == "none" else sorted(REFUSED_WITH_DRAFT)
+    return Backend(
+        name=section.name,
+        url=section.url,
+        target=section.model,
+        served_model=section.served_model or section.model,
+        method=section.method,
+        draft_tokens=section.draft_tokens,
+        draft=section.draft,
+        refuses=frozenset(refuses),
+        max_in_flight=section.max_in_flight,
+        max_model_len=section.max_model_len,
+        labels=dict(section.labels),
+        api_key=env.get(section.api_key_env) if section.api_key_env else None,
+    )
+
+
+def match(section: MatchSection) -> Match:
+    """Which requests a route takes."""
+    return Match(
+        models=frozenset(section.model),
+        workloads=frozenset(section.workload),
+        min_confidence=section.min_confidence,
+        languages=frozenset(section.language),
+        endpoints=frozenset(section.endpoint),
+        stream=section.stream,
+        tenants=frozenset(section.tenant),
+        min_prompt_tokens=section.min_prompt_tokens,
+        max_prompt_tokens=section.max_prompt_tokens,
+    )
+
+
+def selector(section: SelectorSection) -> Selector:
+    """Which backends a preference names."""
+    return Selector(section.name, section.method, section.draft_tokens, dict(section.labels))
+
+
+def route(section: RouteSection, defaults: DefaultsSection) -> Route:
+    """A route with what it inherits."""
+    score = defaults.score if section.score is None else section.score
+    return Route(
+        name=section.name,
+        match=match(section.match),
+        prefer=tuple(selector(one) for one in section.prefer),
+        scorers=tuple(WeightedScorer(name, weight) for name, weight in score.items()),
+        baseline_share=defaults.baseline_share if section.baseline_share is None else section.baseline_share,
+        max_attempts=defaults.max_attempts if section.max_attempts is None else section.max_attempts,
+    )
+
+
+def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
+    """The policy in force."""
+    times, classify = file.timeouts, file.classify
+    return Policy(
+        aliases=dict(file.models),
+        routes=tuple(routes),
+        timeouts=Timeouts(times.connect, times.first_byte, times.idle, times.total),
+        classifier=ClassifierSettings(classify.default, classify.threshold, classify.trust_hints),
+        allow_pin=file.allow_pin,
+        stale_after=file.stale_after,
+        revision=revision,
+    )

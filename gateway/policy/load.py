@@ -1,0 +1,151 @@
+"""The texts of both files to what is in force, or to everything that is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from gateway.policy import compile as build
+from gateway.policy.checks import Placed, fit_problems, fleet_problems, name_problems, policy_problems
+from gateway.policy.schema import BackendSection, FleetFile, PolicyFile, RouteSection
+from gateway.policy.source import read
+from gateway.policy.validate import check, check_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gateway.core.policy import Policy
+    from gateway.policy.compile import Fleet
+    from gateway.policy.problems import Problem
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[Value]):
+    """Files that can be used.
+
+    Attributes:
+        value: What they say.
+        warnings: What works but is probably not meant, sorted by position.
+    """
+
+    value: Value
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """Files that cannot be used.
+
+    Attributes:
+        problems: Every mistake found, sorted by position; never empty.
+        warnings: What works but is probably not meant, sorted by position.
+    """
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a gateway routes by."""
+
+    fleet: Fleet
+    policy: Policy
+
+
+def load(
+    fleet_text: str,
+    policy_text: str,
+    *,
+    fleet_file: str = "fleet.yaml",
+    policy_file: str = "policy.yaml",
+    env: Mapping[str, str] | None = None,
+) -> Loaded[Config] | Invalid:
+    """Read both files and check each by itself and against the other.
+
+    Args:
+        fleet_text: Content of the fleet file.
+        policy_text: Content of the policy file.
+        fleet_file: Its name for messages.
+        policy_file: Its name for messages.
+        env: The environment that holds API keys; None to check without the keys.
+    """
+    fleet, names, problems = _read_fleet(fleet_text, fleet_file, env)
+    policy, more = _read_policy(policy_text, policy_file, fleet, names)
+    config = None if fleet is None or policy is None else Config(fleet, policy)
+    return _result(config, [*problems, *more])
+
+
+def load_fleet(
+    text: str, file: str = "fleet.yaml", env: Mapping[str, str] | None = None
+) -> Loaded[Fleet] | Invalid:
+    """Read a fleet file by itself; arguments as of :func:`load`."""
+    fleet, _, problems = _read_fleet(text, file, env)
+    return _result(fleet, problems)
+
+
+def load_policy(text: str, file: str = "policy.yaml", fleet: Fleet | None = None) -> Loaded[Policy] | Invalid:
+    """Read a policy file and check it against a fleet, or by itself if there is none."""
+    names = None if fleet is None else frozenset(backend.name for backend in fleet.backends)
+    policy, problems = _read_policy(text, file, fleet, names)
+    return _result(policy, problems)
+
+
+def _result(value: Value | None, problems: Iterable[Problem]) -> Loaded[Value] | Invalid:
+    ordered = sorted(problems)
+    warnings = tuple(one for one in ordered if one.warning)
+    if value is None:
+        return Invalid(tuple(one for one in ordered if not one.warning), warnings)
+    return Loaded(value, warnings)
+
+
+def _wrong(problems: Iterable[Problem]) -> bool:
+    return any(not one.warning for one in problems)
+
+
+def _read_fleet(
+    text: str, file: str, env: Mapping[str, str] | None
+) -> tuple[Fleet | None, frozenset[str] | None, list[Problem]]:
+    """The fleet if it is right, the names it declares as far as they can be read, and the problems."""
+    source, problems = read(text, file)
+    if source is None:
+        return None, None, problems
+    data = dict(source.data)
+    sections, more = check_list(BackendSection, data, "backends", source)
+    problems += [*more, *check(FleetFile, data, source).problems, *fleet_problems(sections, source, env)]
+    declared = [one.value for one in sections if one.value is not None]
+    names = None if len(declared) < len(sections) or not sections else frozenset(one.name for one in declared)
+    if _wrong(problems):
+        return None, names, problems
+    backends = tuple(build.backend(section, env or {}) for section in declared)
+    return build.Fleet(backends, build.revision(text)), names, problems
+
+
+def _read_policy(
+    text: str, name: str, fleet: Fleet | None, names: frozenset[str] | None
+) -> tuple[Policy | None, list[Problem]]:
+    """The policy if it is right, and the problems; compared with the fleet as far as that is known."""
+    source, problems = read(text, name)
+    if source is None:
+        return None, problems
+    data = dict(source.data)
+    sections, more = check_list(RouteSection, data, "routes", source)
+    top = check(PolicyFile, data, source)
+    file = top.value
+    if file is None:
+        raise AssertionError("of keys with values something can always be used")
+    routes = [
+        Placed(build.route(one.value, file.defaults), index, "match" not in one.damaged)
+        for index, one in enumerate(sections)
+        if one.value is not None
+    ]
+    problems += [*more, *top.problems, *policy_problems(sections, routes, source)]
+    if names is not None:
+        problems += name_problems(routes, names, source)
+    policy = build.policy(file, (placed.route for placed in routes), build.revision(text))
+    intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
+    if fleet is not None and intact and sections:
+        problems += fit_problems(policy, routes, fleet.backends, source)
+    return None if _wrong(problems) else policy, problems

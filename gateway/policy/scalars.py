@@ -1,0 +1,205 @@
+"""How durations, shares, addresses and names are written in the files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from gateway.core.features import ENDPOINTS, WORKLOADS
+from gateway.core.fleet import METHODS
+from gateway.policy.problems import suggest
+from gateway.policy.registry import SCORERS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pydantic import GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+MISTAKE: Final = "specroute"
+"""Type of the errors raised here; their context holds ``right``, the remedy."""
+
+
+def mistake(wrong: str, right: str) -> PydanticCustomError:
+    """A validation error that says what would be right."""
+    return PydanticCustomError(MISTAKE, "{wrong}", {"wrong": wrong, "right": right})
+
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s?(ms|s|m|h)", re.ASCII)
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(written: object) -> float:
+    """Seconds of ``500ms``, ``2s``, ``30m`` or ``1h``.
+
+    Raises:
+        PydanticCustomError: It is not written so, or is zero.
+    """
+    found = _DURATION.fullmatch(written) if isinstance(written, str) else None
+    if found is None:
+        right = f"write a number with its unit, such as {_with_unit(written)}"
+        raise mistake(f"{written!r} is not a duration", right)
+    seconds = float(found[1]) * _SECONDS[found[2]]
+    if seconds <= 0:
+        raise mistake("the duration is zero", "write a longer one, such as 2s")
+    return seconds
+
+
+def _with_unit(written: object) -> str:
+    number = isinstance(written, int | float) and not isinstance(written, bool) and written > 0
+    return f"{written:g}s" if number else "500ms, 2s or 30m"
+
+
+_PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)\s?%", re.ASCII)
+
+
+def share(written: object) -> float:
+    """A share from 0 to 1, written ``5%`` or ``0.05``.
+
+    Raises:
+        PydanticCustomError: It is not written so, or is not between 0 and 1.
+    """
+    if isinstance(written, str) and (found := _PERCENT.fullmatch(written)):
+        value = float(found[1]) / 100
+    elif isinstance(written, int | float) and not isinstance(written, bool):
+        value = float(written)
+    else:
+        raise mistake(f"{written!r} is not a share", "write 5% or 0.05")
+    if not 0 <= value <= 1:
+        right = (
+            f"did you mean {written}%?"
+            if isinstance(written, int) and 1 < written <= 100
+            else "write 5% or 0.05"
+        )
+        raise mistake(f"the share {written} is not between 0 and 1", right)
+    return value
+
+
+def address(written: str) -> str:
+    """Base address of a server, without path and trailing slash.
+
+    Raises:
+        PydanticCustomError: It has no scheme or host, or more than scheme, host and port.
+    """
+    if not re.match(r"https?://", written):
+        rest = written.rpartition("//")[2]
+        raise mistake(
+            f"{written!r} does not start with http:// or https://", f"write http://{rest or 'HOST:PORT'}"
+        )
+    try:
+        parts = urlsplit(written)
+        port = parts.port
+    except ValueError as error:
+        raise mistake(f"{written!r} is not an address: {error}", "write http://HOST:PORT") from None
+    if not parts.hostname or port == 0 or re.search(r"\s", written):
+        raise mistake(f"{written!r} has no usable host and port", "write http://HOST:PORT")
+    if "@" in parts.netloc:
+        raise mistake("the address holds a user name or password", "use api_key_env for a key")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        right = f"write {parts.scheme}://{parts.netloc} (paths such as /v1 are added to each request)"
+        raise mistake(
+            f"the address has a path: {written[len(parts.scheme) + 3 + len(parts.netloc) :]!r}", right
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+
+
+def name(written: str) -> str:
+    """Name of a backend or route: short, and safe in headers, metric labels and file globs.
+
+    Raises:
+        PydanticCustomError: It holds other characters or is too long.
+    """
+    if not _NAME.fullmatch(written):
+        wrong = f"{written!r} cannot be a name"
+        raise mistake(wrong, "use up to 63 letters, digits, '.', '_' and '-', a letter or digit first")
+    return written
+
+
+def _not_reserved(written: str) -> str:
+    if written == "any":
+        raise mistake("'any' stands for every backend", "choose another name")
+    return written
+
+
+_LANGUAGE: Final = re.compile(r"[a-z]{2}|und", re.ASCII)
+
+
+def language(written: str) -> str:
+    """ISO 639-1 code, or ``und`` for an unknown language.
+
+    Raises:
+        PydanticCustomError: It is not written so.
+    """
+    if not _LANGUAGE.fullmatch(written):
+        raise mistake(
+            f"{written!r} is not a language code", "write two small letters, such as es, or und for unknown"
+        )
+    return written
+
+
+def _one_of(noun: str, known: Collection[str]) -> tuple[AfterValidator, WithJsonSchema]:
+    def check(written: str) -> str:
+        if written not in known:
+            raise mistake(f"there is no {noun} {written!r}", suggest(written, known, f"{noun}s"))
+        return written
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(known)})
+
+
+class _ListOrOne:
+    """Lets a list of one be written as its item."""
+
+    @staticmethod
+    def validate(written: object) -> object:
+        return [written] if isinstance(written, str) else written
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        listed = handler(core)
+        return {"anyOf": [listed["items"], listed]}
+
+
+Item = TypeVar("Item")
+Listed = Annotated[list[Item], BeforeValidator(_ListOrOne.validate), _ListOrOne()]
+"""A list, or one item in place of it."""
+
+Duration = Annotated[
+    float,
+    BeforeValidator(duration),
+    WithJsonSchema(
+        {"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["500ms", "2s", "30m"]}
+    ),
+]
+Share = Annotated[
+    float,
+    BeforeValidator(share),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "string", "pattern": f"^{_PERCENT.pattern}$"},
+            ],
+            "examples": ["5%", 0.05],
+        }
+    ),
+]
+Address = Annotated[
+    str, AfterValidator(address), WithJsonSchema({"type": "string", "pattern": "^https?://[^/]+/?$"})
+]
+Name = Annotated[
+    str, AfterValidator(name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})
+]
+BackendName = Annotated[Name, AfterValidator(_not_reserved)]
+Language = Annotated[
+    str, AfterValidator(language), WithJsonSchema({"type": "string", "pattern": f"^({_LANGUAGE.pattern})$"})
+]
+Method = Annotated[str, *_one_of("method", METHODS)]
+Workload = Annotated[str, *_one_of("workload", WORKLOADS)]
+Endpoint = Annotated[str, *_one_of("endpoint", ENDPOINTS)]
+Scorer = Annotated[str, *_one_of("scorer", SCORERS)]

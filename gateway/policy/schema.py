@@ -1,0 +1,213 @@
+"""What fleet.yaml and policy.yaml may hold, as pydantic models."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import GenerateJsonSchema as JsonSchema
+
+from gateway.core.policy import ClassifierSettings, Timeouts
+from gateway.policy.registry import SCORERS
+from gateway.policy.scalars import (
+    Address,
+    BackendName,
+    Duration,
+    Endpoint,
+    Language,
+    Listed,
+    Method,
+    Name,
+    Scorer,
+    Share,
+    Workload,
+    mistake,
+)
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+Text = Annotated[str, Field(min_length=1)]
+Amount = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Version = Annotated[Literal[1], Field(description="Version of the file format.", examples=[1])]
+Score = Annotated[dict[Scorer, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
+
+_SCORE = (
+    "Weights of the costs that are added up; the backend with the lowest sum is tried first. "
+    + " ".join(f"{name}: {entry.summary}." for name, entry in SCORERS.items())
+)
+_BASELINE_SHARE = "Share of requests sent to a backend without speculation, to keep measuring the speed-up."
+_MAX_ATTEMPTS = "Backends tried for one request, the first included."
+
+
+class Section(BaseModel):
+    """A mapping in a file: no unknown keys, no conversion between types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class BackendSection(Section):
+    """One vLLM server."""
+
+    name: BackendName = Field(description="Unique in the fleet.", examples=["gemma31-mtp4"])
+    url: Address = Field(description="Scheme, host and port.", examples=["http://127.0.0.1:8000"])
+    model: Text = Field(
+        description="Target model; servers with the same one are interchangeable.",
+        examples=["google/gemma-4-31B-it"],
+    )
+    served_model: Text | None = Field(
+        default=None, description="What the server answers to; the model if left out."
+    )
+    method: Method = Field(default="none", description="Speculative decoding method; 'none' is a baseline.")
+    draft_tokens: Amount = Field(default=0, description="N, draft tokens a step.")
+    draft: Text | None = Field(default=None, description="Draft checkpoint.")
+    refuses: list[Text] | None = Field(
+        default=None,
+        description="Request parameters the server cannot take; left out: what vLLM refuses with a draft.",
+    )
+    max_in_flight: Count = Field(default=256, description="Requests the gateway may hold open on it at once.")
+    max_model_len: Count | None = Field(
+        default=None, description="Context length in tokens, prompt and answer together."
+    )
+    labels: dict[str, Text] = Field(default_factory=dict, description="Free text by name, for selectors.")
+    api_key_env: Text | None = Field(
+        default=None, description="Environment variable that holds the server's API key."
+    )
+
+
+class FleetFile(Section):
+    """Which backends exist."""
+
+    version: Version
+    backends: list[BackendSection] = Field(
+        description="The servers.",
+        examples=[[{"name": "base", "url": "http://127.0.0.1:8000", "model": "google/gemma-4-31B-it"}]],
+        json_schema_extra={"minItems": 1},
+    )
+
+
+class SelectorSection(Section):
+    """Which backends a preference names: 'any', a name with * and ?, or fields that must all fit."""
+
+    name: Text | None = Field(
+        default=None, description="Backend name; * and ? stand for any characters, any character."
+    )
+    method: Method | None = Field(default=None, description="Speculative decoding method.")
+    draft_tokens: Amount | None = Field(default=None, description="N, draft tokens a step.")
+    labels: dict[str, Text] = Field(
+        default_factory=dict, description="Labels that must all have these values."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, written: object) -> object:
+        if isinstance(written, str):
+            return {} if written == "any" else {"name": written}
+        if written == {}:
+            raise mistake("the selector is empty", "write any to name every backend")
+        return written
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        fields = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [{"type": "string", "minLength": 1}, {**fields, "minProperties": 1}]}
+
+
+class MatchSection(Section):
+    """Which requests a route takes; what is left out matches all, what is given must all match."""
+
+    model: Listed[Text] = Field(default_factory=list, description="Model names as clients send them.")
+    workload: Listed[Workload] = Field(default_factory=list, description="Nature of the answer.")
+    min_confidence: Share = Field(default=0.0, description="Lowest confidence of the classification.")
+    language: Listed[Language] = Field(
+        default_factory=list, description="Language of the answer, as ISO 639-1 codes."
+    )
+    endpoint: Listed[Endpoint] = Field(default_factory=list, description="API endpoints.")
+    stream: bool | None = Field(default=None, description="true: only streams; false: only whole answers.")
+    tenant: Listed[Text] = Field(default_factory=list, description="Tenant names.")
+    min_prompt_tokens: Amount = Field(default=0, description="Estimated prompt length, inclusive.")
+    max_prompt_tokens: Amount | None = Field(default=None, description="Upper limit of the same.")
+
+    @model_validator(mode="after")
+    def _takes_something(self) -> Self:
+        if self.max_prompt_tokens is not None and self.max_prompt_tokens < self.min_prompt_tokens:
+            right = "make max_prompt_tokens the larger one"
+            raise mistake(
+                "no prompt is longer than min_prompt_tokens and shorter than max_prompt_tokens", right
+            )
+        return self
+
+
+class RouteSection(Section):
+    """One rule: which requests it takes and which backends they may go to."""
+
+    name: Name = Field(description="Unique in the policy.", examples=["default"])
+    match: MatchSection = Field(default_factory=MatchSection, description="Left out: every request.")
+    prefer: list[SelectorSection] = Field(
+        min_length=1,
+        description="Backends in order of preference; those that none of these names are not used.",
+        examples=[["any"]],
+    )
+    score: Score | None = Field(default=None, description=f"{_SCORE} Replaces the default as a whole.")
+    baseline_share: Share | None = Field(default=None, description=_BASELINE_SHARE)
+    max_attempts: Count | None = Field(default=None, description=_MAX_ATTEMPTS)
+
+
+class DefaultsSection(Section):
+    """What routes inherit where they do not say otherwise."""
+
+    score: Score = Field(default={"preference": 1.0, "load": 4.0}, description=_SCORE)
+    baseline_share: Share = Field(default=0.0, description=_BASELINE_SHARE)
+    max_attempts: Count = Field(default=3, description=_MAX_ATTEMPTS)
+
+
+class TimeoutsSection(Section):
+    """Limits on the phases of one attempt, and on the whole request."""
+
+    connect: Duration = Field(default=Timeouts().connect, description="Until the connection stands.")
+    first_byte: Duration = Field(default=Timeouts().first_byte, description="From request to first byte.")
+    idle: Duration = Field(default=Timeouts().idle, description="Between two pieces of a stream.")
+    total: Duration = Field(default=Timeouts().total, description="The whole request, all attempts together.")
+
+
+class ClassifySection(Section):
+    """How requests are classified."""
+
+    default: Workload = Field(
+        default=ClassifierSettings().default, description="Label where none is sure enough."
+    )
+    threshold: Share = Field(
+        default=ClassifierSettings().threshold, description="Confidence below which the default is taken."
+    )
+    trust_hints: bool = Field(
+        default=ClassifierSettings().trust_hints,
+        description="Whether the header x-specroute-workload counts.",
+    )
+
+
+class PolicyFile(Section):
+    """How requests are routed."""
+
+    version: Version
+    models: dict[str, Text] = Field(
+        default_factory=dict,
+        description="Names that clients use → target model. A target is known by its own name too.",
+    )
+    defaults: DefaultsSection = Field(default_factory=DefaultsSection)
+    timeouts: TimeoutsSection = Field(default_factory=TimeoutsSection)
+    classify: ClassifySection = Field(default_factory=ClassifySection)
+    allow_pin: bool = Field(default=False, description="Whether the header x-specroute-backend is honoured.")
+    stale_after: Duration = Field(default=15.0, description="Age at which scraped load is ignored.")
+    routes: list[RouteSection] = Field(
+        description="Tried in order; the first whose match fits takes the request.",
+        examples=[[{"name": "default", "prefer": ["any"]}]],
+        json_schema_extra={"minItems": 1},
+    )
+
+
+def json_schema(model: type[FleetFile | PolicyFile]) -> str:
+    """The JSON schema of a file, as text for an editor to read."""
+    schema = {"$schema": JsonSchema.schema_dialect, **model.model_json_schema()}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

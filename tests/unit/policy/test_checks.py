@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.core.policy import Match
+from gateway.policy.checks import covers
+from gateway.policy.load import Invalid, Loaded, load, load_fleet
+
+FLEET = """\
+version: 1
+backends:
+  - {name: base, url: "http://h:1", model: m/x}
+  - {name: fast, url: "http://h:2", model: m/x, method: dflash, draft_tokens: 7}
+  - {name: other, url: "http://h:3", model: m/y, method: mtp, draft_tokens: 3}
+"""
+
+
+def fleet(*lines: str, env: dict[str, str] | None = None) -> list[str]:
+    return said(
+        load_fleet("version: 1\nbackends:\n" + "".join(f"  - {{{line}}}\n" for line in lines), env=env)
+    )
+
+
+def policy(text: str) -> list[str]:
+    return said(load(FLEET, f"version: 1\n{text}"))
+
+
+def said(result: object) -> list[str]:
+    assert isinstance(result, Loaded | Invalid)
+    problems = (*getattr(result, "problems", ()), *result.warnings)
+    return [
+        f"{one.line}:{one.column} {'warning ' if one.warning else ''}{one.path}: {one.wrong}; {one.right}"
+        for one in sorted(problems)
+    ]
+
+
+def test_two_backends_of_one_name() -> None:
+    assert fleet("name: a, url: 'http://h:1', model: m", "name: a, url: 'http://h:2', model: m") == [
+        "4:12 backends[1].name: there already is a backend 'a', at line 3, column 12; give each its own name",
+    ]
+
+
+def test_a_name_that_cannot_be_read_is_no_duplicate() -> None:
+    assert [line[:5] for line in fleet("url: 'http://h:1', model: m", "url: 'http://h:2', model: m")] == [
+        "3:5 b",
+        "4:5 b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("method: mtp", "3:52 backends[0].method: the method mtp needs its number of draft tokens"),
+        ("draft_tokens: 3", "3:58 backends[0].draft_tokens: a backend without a method has no draft tokens"),
+        ("draft: d", "3:51 backends[0].draft: a backend without a method has no draft"),
+        ("method: mtp, draft_tokens: many", "3:71 backends[0].draft_tokens: this is the text 'many'"),
+        ("method: mpt", "3:52 backends[0].method: there is no method 'mpt'"),
+    ],
+)
+def test_a_method_and_its_draft_belong_together(line: str, expected: str) -> None:
+    [problem] = fleet(f"name: a, url: 'http://h:1', model: m, {line}")
+    assert problem.startswith(expected)
+
+
+def test_two_backends_at_one_address() -> None:
+    [warning] = fleet("name: a, url: 'http://h:1', model: m", "name: b, url: 'http://h:1/', model: m")
+    assert warning.startswith("4:20 warning backends[1].url: backend 'a' has the same address")
+
+
+def test_a_key_that_the_environment_lacks() -> None:
+    line = "name: a, url: 'http://h:1', model: m, api_key_env: KEY"
+    assert fleet(line) == []
+    assert fleet(line, env={"KEY": "x"}) == []
+    for env in ({}, {"KEY": ""}):
+        [problem] = fleet(line, env=env)
+        assert problem.startswith(
+            "3:57 backends[0].api_key_env: the environment variable KEY is not set; set it"
+        )
+
+
+def test_a_preference_for_a_backend_that_does_not_exist() -> None:
+    assert policy("routes:\n  - {name: a, prefer: [fasst, any]}\n  - {name: b, prefer: [{name: zzz}]}\n") == [
+        "3:24 routes[0].prefer[0]: there is no backend 'fasst'; did you mean 'fast'?",
+        (
+            "4:12 routes[1].name: it is never reached: route 'a' at line 3 takes all its requests; "
+            "move it above 'a', or narrow the match of that"
+        ),
+        "4:31 routes[1].prefer[0].name: there is no backend 'zzz'; backends: base, fast, other",
+    ]
+
+
+@pytest.mark.parametrize(
+    "selector", ["'zz*'", "{method: eagle3}", "{name: fast, method: mtp}", "{labels: {a: b}}"]
+)
+def test_a_preference_that_fits_no_backend(selector: str) -> None:
+    [warning] = policy(f"routes:\n  - {{name: a, prefer: [{selector}, any]}}\n")
+    assert warning.startswith("3:24 warning routes[0].prefer[0]: no backend fits this selector")
+
+
+def test_a_preference_whose_backends_are_named_before() -> None:
+    [warning] = policy("routes:\n  - {name: a, prefer: [any, fast]}\n")
+    assert warning.startswith("3:29 warning routes[0].prefer[1]: every backend it names is named earlier")
+
+
+def test_two_routes_of_one_name() -> None:
+    found = policy(
+        "routes:\n  - {name: a, match: {stream: true}, prefer: [any]}\n  - {name: a, prefer: [any]}\n"
+    )
+    assert found == [
+        "4:12 routes[1].name: there already is a route 'a', at line 3, column 12; give each its own name",
+    ]
+
+
+def test_a_route_that_is_never_reached_names_the_one_in_the_way() -> None:
+    found = policy("""\
+routes:
+  - {name: a, match: {workload: math}, prefer: [any]}
+  - {name: b, match: {workload: [math, code]}, prefer: [any]}
+  - {name: c, match: {workload: math, stream: true}, prefer: [any]}
+  - {name: d, prefer: [any]}
+  - {name: e, match: {workload: chat}, prefer: [any]}
+""")
+    assert [line.split(";")[0] for line in found] == [
+        "5:12 routes[2].name: it is never reached: route 'a' at line 3 takes all its requests",
+        "7:12 routes[4].name: it is never reached: route 'd' at line 6 takes all its requests",
+    ]
+
+
+def test_a_match_that_is_wrong_hides_no_route() -> None:
+    found = policy(
+        "routes:\n  - {name: a, match: {workload: maths}, prefer: [any]}\n  - {name: b, prefer: [any]}\n"
+    )
+    assert len(found) == 1
+    assert "maths" in found[0]
+
+
+def test_a_policy_that_does_not_take_every_request() -> None:
+    [warning] = policy("routes:\n  - {name: a, match: {endpoint: chat}, prefer: [any]}\n")
+    assert warning.startswith(
+        "2:1 warning routes: no route takes every request; one that fits none is refused"
+    )
+
+
+def test_an_alias_of_a_target_that_no_backend_serves() -> None:
+    assert policy("models: {x: m/xx}\nroutes:\n  - {name: a, prefer: [any]}\n") == [
+        "2:13 models.x: no backend serves 'm/xx'; did you mean 'm/x'?",
+    ]
+
+
+def test_a_match_for_a_model_that_is_not_known() -> None:
+    text = "models: {x: m/x}\nroutes:\n  - {name: a, match: {model: MODEL}, prefer: [any]}\n  - {name: b, prefer: [any]}\n"
+    assert policy(text.replace("MODEL", "[x, m/y, xx]")) == [
+        "4:39 routes[0].match.model[2]: no model is called 'xx'; did you mean 'x'?",
+    ]
+    assert policy(text.replace("MODEL", "gemma")) == [
+        "4:30 routes[0].match.model: no model is called 'gemma'; models: m/x, m/y, x",
+    ]
+
+
+def test_a_route_without_a_backend_for_what_it_takes() -> None:
+    [problem] = policy(
+        "routes:\n  - {name: a, match: {model: m/y}, prefer: [fast]}\n  - {name: b, prefer: [any]}\n"
+    )
+    assert problem.startswith(
+        "3:36 routes[0].prefer: none of these backends serves m/y, which this route takes"
+    )
+    [warning] = policy("routes:\n  - {name: a, prefer: [fast]}\n")
+    assert warning.startswith("3:15 warning routes[0].prefer: none of these backends serves m/y")
+
+
+def test_a_route_needs_no_backend_for_what_an_earlier_one_takes() -> None:
+    assert (
+        policy("""\
+models: {y: m/y}
+routes:
+  - {name: a, match: {model: [y, m/y]}, prefer: [other]}
+  - {name: b, prefer: [fast]}
+""")
+        == []
+    )
+
+
+def test_a_baseline_share_where_there_is_no_baseline() -> None:
+    [own] = policy("""\
+routes:
+  - {name: a, match: {model: m/y}, prefer: [any], baseline_share: 5%}
+  - {name: b, prefer: [any]}
+""")
+    assert own.startswith("3:67 warning routes[0].baseline_share: m/y has no backend without speculation")
+    [inherited] = policy("""\
+defaults: {baseline_share: 5%}
+routes:
+  - {name: a, match: {stream: true}, prefer: [any]}
+  - {name: b, prefer: [any]}
+""")
+    assert inherited.startswith(
+        "2:28 warning defaults.baseline_share: m/y has no backend without speculation"
+    )
+
+
+WIDE = Match(
+    models=frozenset({"a", "b"}),
+    workloads=frozenset({"math"}),
+    min_confidence=0.5,
+    languages=frozenset({"es"}),
+    endpoints=frozenset({"chat"}),
+    stream=True,
+    tenants=frozenset({"t"}),
+    min_prompt_tokens=10,
+    max_prompt_tokens=20,
+)
+
+
+@pytest.mark.parametrize(
+    "narrower",
+    [
+        {"models": frozenset({"a"})},
+        {"min_confidence": 0.6},
+        {"min_prompt_tokens": 11},
+        {"max_prompt_tokens": 19},
+        {},
+    ],
+)
+def test_a_match_covers_what_is_narrower_in_any_respect(narrower: dict[str, object]) -> None:
+    assert covers(WIDE, replace(WIDE, **narrower))
+    assert covers(Match(), replace(WIDE, **narrower))
+
+
+@pytest.mark.parametrize(
+    "wider",
+    [
+        {"models": frozenset({"a", "c"})},
+        {"models": frozenset()},
+        {"workloads": frozenset()},
+        {"languages": frozenset({"de"})},
+        {"endpoints": frozenset()},
+        {"tenants": frozenset({"u"})},
+        {"min_confidence": 0.4},
+        {"stream": None},
+        {"stream": False},
+        {"min_prompt_tokens": 9},
+        {"max_prompt_tokens": 21},
+        {"max_prompt_tokens": None},
+    ],
+)
+def test_a_match_does_not_cover_what_is_wider_in_one_respect(wider: dict[str, object]) -> None:
+    assert not covers(WIDE, replace(WIDE, **wider))

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.core.features import WORKLOADS
+from gateway.core.fleet import METHODS
+from gateway.core.policy import ClassifierSettings, Timeouts
+from gateway.core.scorers import SCORERS
+from gateway.policy.schema import (
+    BackendSection,
+    ClassifySection,
+    FleetFile,
+    MatchSection,
+    PolicyFile,
+    RouteSection,
+    SelectorSection,
+    TimeoutsSection,
+    json_schema,
+)
+
+POLICIES = Path(__file__).parents[3] / "policies"
+
+
+@pytest.mark.parametrize(("name", "model"), [("fleet", FleetFile), ("policy", PolicyFile)])
+def test_the_json_schemas_are_in_step_with_the_models(name: str, model: type[FleetFile | PolicyFile]) -> None:
+    """Regenerate them with tools/policy_schemas.py."""
+    assert (POLICIES / f"{name}.schema.json").read_text(encoding="utf-8") == json_schema(model)
+
+
+def test_the_json_schema_lets_editors_complete_closed_sets_and_short_forms() -> None:
+    definitions = PolicyFile.model_json_schema()["$defs"]
+    workload = definitions["MatchSection"]["properties"]["workload"]
+    assert workload["anyOf"][0]["enum"] == sorted(WORKLOADS)
+    assert workload["anyOf"][1] == {"type": "array", "items": workload["anyOf"][0]}
+    short, full = definitions["SelectorSection"]["anyOf"]
+    assert short["type"] == "string"
+    assert set(full["properties"]) == {"name", "method", "draft_tokens", "labels"}
+    assert definitions["DefaultsSection"]["properties"]["score"]["propertyNames"]["enum"] == sorted(SCORERS)
+    backend = FleetFile.model_json_schema()["$defs"]["BackendSection"]
+    assert backend["properties"]["method"]["enum"] == sorted(METHODS)
+    assert backend["additionalProperties"] is False
+    assert backend["required"] == ["name", "url", "model"]
+
+
+def test_the_defaults_are_those_of_the_core() -> None:
+    times, classify = TimeoutsSection(), ClassifySection()
+    assert Timeouts(times.connect, times.first_byte, times.idle, times.total) == Timeouts()
+    assert (
+        ClassifierSettings(classify.default, classify.threshold, classify.trust_hints) == ClassifierSettings()
+    )
+
+
+def test_every_key_that_must_be_given_has_an_example() -> None:
+    for model in (BackendSection, FleetFile, RouteSection, PolicyFile):
+        for name, field in model.model_fields.items():
+            assert field.examples or not field.is_required(), (model, name)
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "method"),
+    [("any", None, None), ("qwen*", "qwen*", None), ({"method": "dflash"}, None, "dflash")],
+)
+def test_a_preference_is_any_a_name_or_fields(written: object, name: str | None, method: str | None) -> None:
+    selector = SelectorSection.model_validate(written)
+    assert (selector.name, selector.method) == (name, method)
+
+
+def test_a_list_of_one_may_be_its_item() -> None:
+    match = MatchSection.model_validate({"workload": "math", "model": ["a", "b"], "language": "es"})
+    assert (match.workload, match.model, match.language) == (["math"], ["a", "b"], ["es"])
