@@ -243,6 +243,10 @@ class Gain:
         """Whether the cell's backend decodes without speculation."""
         return (cell.target, cell.backend) in self._baselines
 
+    def method(self, cell: Cell) -> str:
+        """Speculative method of a known cell's backend."""
+        return self._setup[cell.target, cell.backend][0]
+
     def speedup(self, cell: Cell) -> Speedup | TooFew:
         """Speed-up of a cell over all baselines of its target and workload together.
 

@@ -215,6 +215,7 @@ def test_a_backend_that_changes_its_method_starts_anew() -> None:
     sums.add(replace(slow(), method="mtp", baseline=False, draft_tokens=4), "gemma", "math")
     assert {cell.backend: each.requests for cell, each in sums.cells()} == {"fast": 3, "plain": 1}
     assert not sums.is_baseline(CELL._replace(backend="plain"))
+    assert sums.method(CELL._replace(backend="plain")) == "mtp"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,74 @@
+"""What is read rather than counted: the fleet's state and the gain so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.telemetry import names
+from gateway.telemetry.tally import Values, observe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from opentelemetry.metrics import Meter
+
+    from gateway.core.fleet import BackendState, Load, Snapshot
+    from gateway.core.gain import Gain, Speedup
+
+
+def observe_fleet(meter: Meter, snapshot: Callable[[], Snapshot], clock: Callable[[], float]) -> None:
+    """Register the gauges of every backend in the fleet.
+
+    Args:
+        meter: Where they belong.
+        snapshot: Gives the fleet as it is now; may be called from another thread.
+        clock: Monotonic seconds, the clock of :attr:`gateway.core.fleet.Load.at`.
+    """
+
+    def per_backend(metric: names.Metric, read: Callable[[BackendState], float]) -> None:
+        observe(meter, metric, lambda: [((state.backend.name,), read(state)) for state in snapshot().states])
+
+    def per_scrape(metric: names.Metric, read: Callable[[Load], float | None]) -> None:
+        def values() -> Iterator[tuple[Values, float]]:
+            for state in snapshot().states:
+                if state.load is not None and (number := read(state.load)) is not None:
+                    yield (state.backend.name,), number
+
+        observe(meter, metric, values)
+
+    def info() -> Iterator[tuple[Values, float]]:
+        for state in snapshot().states:
+            backend = state.backend
+            yield (backend.name, backend.target, backend.method, str(backend.draft_tokens)), 1
+
+    per_backend(names.IN_FLIGHT, lambda state: state.in_flight)
+    per_backend(names.HEALTHY, lambda state: int(state.healthy))
+    per_scrape(names.RUNNING, lambda load: load.running)
+    per_scrape(names.WAITING, lambda load: load.waiting)
+    per_scrape(names.KV_USAGE, lambda load: load.kv_usage)
+    per_scrape(names.SCRAPE_AGE, lambda load: clock() - load.at)
+    observe(meter, names.BACKEND_INFO, info)
+
+
+def observe_gain(meter: Meter, gain: Gain) -> None:
+    """Register the gauges of speed-up and mean accepted length."""
+
+    def per_speedup(metric: names.Metric, read: Callable[[Speedup], float]) -> None:
+        def values() -> Iterator[tuple[Values, float]]:
+            for cell, speedup in gain.speedups():
+                yield (cell.workload, cell.backend, gain.method(cell)), read(speedup)
+
+        observe(meter, metric, values)
+
+    def lengths() -> Iterator[tuple[Values, float]]:
+        for cell, sums in gain.cells():
+            labels = (cell.workload, cell.backend, gain.method(cell))
+            by_steps, by_requests = sums.mean_accepted_length, sums.mean_accepted_length_by_request
+            if by_steps is not None and by_requests is not None:
+                yield (*labels, "steps"), by_steps
+                yield (*labels, "requests"), by_requests
+
+    per_speedup(names.SPEEDUP, lambda speedup: speedup.ratio)
+    per_speedup(names.SPEEDUP_LOW, lambda speedup: speedup.low)
+    per_speedup(names.SPEEDUP_HIGH, lambda speedup: speedup.high)
+    observe(meter, names.ACCEPTED_LENGTH, lengths)

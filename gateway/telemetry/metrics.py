@@ -1,0 +1,170 @@
+"""From a Record to numbers: what each finished request adds to counters and histograms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+
+from gateway.core.decide import Decision
+from gateway.core.features import WORKLOADS
+from gateway.core.gain import Gain, decode_sample
+from gateway.telemetry import names
+from gateway.telemetry.spans import error_type, server_context
+from gateway.telemetry.tally import Tally, observe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from opentelemetry.metrics import Histogram, Meter
+
+    from gateway.core.outcome import Record
+    from gateway.core.policy import Policy
+    from gateway.telemetry.tally import Values
+
+_UNTRACED = Context()
+
+
+class Metrics:
+    """The counters and histograms that Records feed, and the gain they show.
+
+    Args:
+        meter: Where the instruments belong.
+        genai: GenAI names to use.
+        exemplars: Whether histograms keep the trace of a sampled request with its measurement.
+    """
+
+    def __init__(self, meter: Meter, genai: names.GenAi, *, exemplars: bool) -> None:
+        self.gain = Gain()
+        self._genai = genai
+        self._exemplars = exemplars
+        self._workloads = frozenset(WORKLOADS)
+        self._tallies = {
+            metric: Tally(meter, metric)
+            for metric in (
+                names.REQUESTS, names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.DECODE_TOKENS,
+                names.DECODE_TIME, names.MEASURED, names.STEPS, names.DRAFTED, names.ACCEPTED,
+                names.ACCEPTED_AT, names.FAILOVERS, names.CLASSIFICATIONS, names.DECISIONS,
+                names.REJECTIONS, names.POLICY_RELOADS, *genai.usage,
+            )
+        }  # fmt: skip
+        self._histograms: dict[names.Metric, Histogram] = {
+            metric: meter.create_histogram(
+                metric.name, metric.unit, metric.help, explicit_bucket_boundaries_advisory=metric.buckets
+            )
+            for metric in (names.DURATION, names.TTFT, names.TPOT, *genai.metrics)
+            if metric.kind == names.HISTOGRAM
+        }
+        self._policy: list[tuple[Values, float]] = []
+        observe(meter, names.POLICY_CURRENT, lambda: self._policy)
+
+    def policy_loaded(self, policy: Policy) -> None:
+        """A policy came into force; the labels it names are known workloads from now on."""
+        labels = {policy.classifier.default}.union(*(route.match.workloads for route in policy.routes))
+        self._workloads = frozenset(WORKLOADS) | labels
+        self._add(names.POLICY_RELOADS, ("ok",))
+        self._policy = [((policy.revision,), 1)]
+
+    def policy_rejected(self) -> None:
+        """A policy file was bad; the one before stays in force."""
+        self._add(names.POLICY_RELOADS, ("error",))
+        self._policy = [(values, 0) for values, _ in self._policy]
+
+    def on_record(self, record: Record) -> None:
+        """Count a finished request."""
+        label = record.classification.label
+        workload = label if label in self._workloads else names.OTHER
+        labels = (workload, record.backend, record.method)
+        context = _UNTRACED
+        if self._exemplars and record.trace.sampled:
+            context = set_span_in_context(NonRecordingSpan(server_context(record.trace)), _UNTRACED)
+        self._count_decision(record, workload)
+        self._count_outcome(record, labels, context)
+        self._count_speculation(record, labels)
+        if record.features.endpoint in names.OPERATIONS:
+            self._count_genai(record, context)
+        if isinstance(record.decision, Decision):
+            self.gain.add(record, record.decision.target, workload)
+
+    def _count_decision(self, record: Record, workload: str) -> None:
+        decision = record.decision
+        self._add(names.CLASSIFICATIONS, (workload, record.classification.source))
+        reason = decision.reason if isinstance(decision, Decision) else decision.kind
+        self._add(names.DECISIONS, (decision.route or "", reason))
+        for rejected in decision.rejected:
+            self._add(names.REJECTIONS, (rejected.backend, rejected.reason))
+        for failed in record.attempts[:-1]:
+            self._add(names.FAILOVERS, (failed.backend, failed.error))
+
+    def _count_outcome(self, record: Record, labels: Values, context: Context) -> None:
+        outcome = record.outcome
+        self._add(names.REQUESTS, (*labels, outcome.status))
+        attributes = dict(zip(names.DURATION.labels, labels, strict=True))
+        self._histograms[names.DURATION].record(record.ended - record.started, attributes, context)
+        if outcome.ttft is not None:
+            self._histograms[names.TTFT].record(outcome.ttft, attributes, context)
+        if (sample := decode_sample(record)) is not None:
+            tokens, seconds = sample
+            self._histograms[names.TPOT].record(seconds / tokens, attributes, context)
+            self._add(names.DECODE_TOKENS, labels, tokens)
+            self._add(names.DECODE_TIME, labels, seconds)
+        if outcome.usage.input_tokens is not None:
+            self._add(names.INPUT_TOKENS, labels, outcome.usage.input_tokens)
+        if outcome.usage.output_tokens is not None:
+            self._add(names.OUTPUT_TOKENS, labels, outcome.usage.output_tokens)
+
+    def _count_speculation(self, record: Record, labels: Values) -> None:
+        speculation = record.outcome.speculation
+        self._add(names.MEASURED, (*labels, speculation.grade))
+        if speculation.grade != "exact":
+            return
+        self._add(names.STEPS, labels, speculation.steps)
+        self._add(names.DRAFTED, labels, speculation.drafted)
+        self._add(names.ACCEPTED, labels, speculation.accepted)
+        for position, accepted in enumerate(speculation.accepted_by_position):
+            self._add(names.ACCEPTED_AT, (*labels, str(position)), accepted)
+
+    def _count_genai(self, record: Record, context: Context) -> None:
+        genai, outcome, usage = self._genai, record.outcome, record.outcome.usage
+        # What the client called the model may be anything, so only a model of the fleet becomes a label.
+        model = record.decision.target if isinstance(record.decision, Decision) else names.OTHER
+        values = (names.OPERATIONS[record.features.endpoint], names.PROVIDER, model)
+        attributes = dict(zip(names.GEN_AI_LABELS, values, strict=True))
+
+        def observed(metric: names.Metric, number: float | None, extra: Mapping[str, str] = {}) -> None:
+            if number is not None:
+                self._histograms[metric].record(number, {**attributes, **extra}, context)
+
+        observed(genai.server_duration, record.ended - record.started, _error(outcome.error))
+        if (sample := decode_sample(record)) is not None:
+            observed(genai.server_per_token, sample[1] / sample[0])
+        if not record.attempts:
+            return
+        last = record.attempts[-1]
+        observed(genai.duration, last.ended - last.started, _error(last.error))
+        observed(genai.first_chunk, outcome.ttft)
+        if outcome.ttft is not None:
+            observed(genai.server_first_token, last.started + outcome.ttft - record.started)
+        for metric, number, kind in (
+            (genai.input_tokens, usage.input_tokens, "input"),
+            (genai.output_tokens, usage.output_tokens, "output"),
+        ):
+            told_apart = names.GEN_AI_TOKEN_TYPE.name in metric.labels
+            observed(metric, number, {names.GEN_AI_TOKEN_TYPE.name: kind} if told_apart else {})
+        counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+        for metric, number in zip(genai.usage, counts, strict=False):
+            if number is not None:
+                self._add(metric, values, number)
+
+    def _add(self, metric: names.Metric, values: Values, amount: float = 1) -> None:
+        self._tallies[metric].add(values, amount)
+
+
+def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
+    """Register the counter of Records that never came here."""
+    observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])
+
+
+def _error(error: str) -> dict[str, str]:
+    return {names.ERROR_TYPE.name: error_type(error)} if error else {}

@@ -1,0 +1,464 @@
+"""Every name that telemetry sends out: metrics with their labels, spans, events and attributes. One table.
+
+The documentation and the dashboards are made from it. GenAI names follow the conventions of
+open-telemetry/semantic-conventions-genai v0.1.0, or those of open-telemetry/semantic-conventions 1.41 from
+before the move, see :data:`GENAI`; our own facts never go under ``gen_ai``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCOPE: Final = "specroute"
+"""Instrumentation scope of all spans and meters."""
+
+OTHER: Final = "other"
+"""Label value that stands for everything outside a closed set."""
+
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+HISTOGRAM: Final = "histogram"
+
+_UNITS: Final = {"s": "_seconds"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """One instrument.
+
+    Attributes:
+        name: OpenTelemetry name.
+        kind: ``counter``, ``gauge`` or ``histogram``.
+        unit: UCUM; what stands in braces is a note.
+        help: What it counts, in one sentence.
+        labels: Names of its labels.
+        buckets: Upper bounds of a histogram.
+    """
+
+    name: str
+    kind: str
+    unit: str
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def prometheus(self) -> str:
+        """Name at ``/metrics``; a histogram adds ``_bucket``, ``_sum`` and ``_count``."""
+        return self.name.replace(".", "_") + _UNITS.get(self.unit, "") + "_total" * (self.kind == COUNTER)
+
+
+# Labels. Values come from the fleet and policy files and from closed sets, never from a client.
+WORKLOAD: Final = "workload"
+BACKEND: Final = "backend"
+METHOD: Final = "method"
+STATUS: Final = "status"
+POSITION: Final = "position"
+GRADE: Final = "grade"
+ERROR: Final = "error"
+SOURCE: Final = "source"
+ROUTE: Final = "route"
+REASON: Final = "reason"
+TARGET: Final = "target"
+DRAFT_TOKENS: Final = "draft_tokens"
+WEIGHTING: Final = "weighting"
+RESULT: Final = "result"
+REVISION: Final = "revision"
+
+LABELS: Final[Mapping[str, str]] = {
+    WORKLOAD: "Kind of work; `other` for a label that neither the built-in set nor the policy in force has.",
+    BACKEND: "Name in the fleet; empty where the request reached none.",
+    METHOD: "Speculative method of the backend; `none` is the baseline.",
+    STATUS: "How the request ended: `ok`, `client_error`, `upstream_error`, `timeout`, `cancelled`, "
+    "`rejected` or `truncated`.",
+    POSITION: "Place of the draft token in its step, from 0.",
+    GRADE: "How acceptance was measured: `exact`, `none` (a baseline) or `not_measured`.",
+    ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
+    SOURCE: "What found the workload: `hint`, `rule:NAME`, `model:NAME` or `default`.",
+    ROUTE: "Route of the policy; empty where none matched.",
+    REASON: "Reason code.",
+    TARGET: "Target model.",
+    DRAFT_TOKENS: "N, draft tokens a step.",
+    WEIGHTING: "`steps`: from sums, every step weighs the same. `requests`: every request weighs the same.",
+    RESULT: "`ok`, or `error` where the old policy stays in force.",
+    REVISION: "Content hash of the policy file.",
+}
+
+_PER_ROUTE: Final = (WORKLOAD, BACKEND, METHOD)
+
+_TTFT_BUCKETS: Final = (
+    0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0,
+    60.0, 120.0,
+)  # fmt: skip
+_TPOT_BUCKETS: Final = (
+    0.0002, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.005, 0.006, 0.008, 0.01, 0.0125, 0.015, 0.02, 0.025,
+    0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5,
+)  # fmt: skip
+_DURATION_BUCKETS: Final = (
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0,
+    600.0, 1800.0,
+)  # fmt: skip
+_TOKEN_BUCKETS: Final = tuple(float(4**power) for power in range(11))
+
+REQUESTS: Final = Metric(
+    "specroute.requests", COUNTER, "{request}", "Requests by how they ended.", (*_PER_ROUTE, STATUS)
+)
+DURATION: Final = Metric(
+    "specroute.request.duration", HISTOGRAM, "s", "From the request's head to the last byte of the answer.",
+    _PER_ROUTE, _DURATION_BUCKETS,
+)  # fmt: skip
+TTFT: Final = Metric(
+    "specroute.ttft", HISTOGRAM, "s",
+    "From dispatch of the last attempt to the first event with a token; streams only.",
+    _PER_ROUTE, _TTFT_BUCKETS,
+)  # fmt: skip
+TPOT: Final = Metric(
+    "specroute.tpot", HISTOGRAM, "s",
+    "Time per output token after the first event, of good streams of one choice with at least 16 such "
+    "tokens.", _PER_ROUTE, _TPOT_BUCKETS,
+)  # fmt: skip
+INPUT_TOKENS: Final = Metric(
+    "specroute.input_tokens", COUNTER, "{token}", "Prompt tokens as backends reported them.", _PER_ROUTE
+)
+OUTPUT_TOKENS: Final = Metric(
+    "specroute.output_tokens", COUNTER, "{token}", "Answer tokens as backends reported them.", _PER_ROUTE
+)
+DECODE_TOKENS: Final = Metric(
+    "specroute.decode_tokens", COUNTER, "{token}",
+    "Tokens after the first event, of the requests that `specroute.tpot` counts. "
+    "Divided by the decode time: tokens per second of one stream.", _PER_ROUTE,
+)  # fmt: skip
+DECODE_TIME: Final = Metric(
+    "specroute.decode_time", COUNTER, "s",
+    "From the first to the last event with a token, of the requests that `specroute.tpot` counts.",
+    _PER_ROUTE,
+)  # fmt: skip
+MEASURED: Final = Metric(
+    "specroute.speculation.requests", COUNTER, "{request}", "Requests by how their acceptance was measured.",
+    (*_PER_ROUTE, GRADE),
+)  # fmt: skip
+STEPS: Final = Metric(
+    "specroute.speculation.steps", COUNTER, "{step}", "Verification steps with a draft, measured exactly.",
+    _PER_ROUTE,
+)  # fmt: skip
+DRAFTED: Final = Metric(
+    "specroute.speculation.drafted_tokens", COUNTER, "{token}", "Draft tokens proposed.", _PER_ROUTE
+)
+ACCEPTED: Final = Metric(
+    "specroute.speculation.accepted_tokens", COUNTER, "{token}",
+    "Draft tokens accepted. Divided by those drafted: acceptance rate. 1 + accepted / steps: mean accepted "
+    "length.", _PER_ROUTE,
+)  # fmt: skip
+ACCEPTED_AT: Final = Metric(
+    "specroute.speculation.accepted_at_position", COUNTER, "{token}",
+    "Steps in which the draft token at this position was accepted.", (*_PER_ROUTE, POSITION),
+)  # fmt: skip
+FAILOVERS: Final = Metric(
+    "specroute.failovers", COUNTER, "{attempt}",
+    "Attempts after which the request went to another backend, by the backend that failed.", (BACKEND, ERROR),
+)  # fmt: skip
+CLASSIFICATIONS: Final = Metric(
+    "specroute.classifications", COUNTER, "{request}", "Requests by workload and by what found it.",
+    (WORKLOAD, SOURCE),
+)  # fmt: skip
+DECISIONS: Final = Metric(
+    "specroute.decisions", COUNTER, "{request}",
+    "Requests by route and by why the first candidate was first, or why there was none.", (ROUTE, REASON),
+)  # fmt: skip
+REJECTIONS: Final = Metric(
+    "specroute.rejections", COUNTER, "{request}",
+    "Requests for which a backend was ruled out, by backend and reason.", (BACKEND, REASON),
+)  # fmt: skip
+
+IN_FLIGHT: Final = Metric(
+    "specroute.backend.in_flight", GAUGE, "{request}", "Requests that this gateway holds open.", (BACKEND,)
+)
+RUNNING: Final = Metric(
+    "specroute.backend.running", GAUGE, "{request}", "Requests in the batch at the last scrape.", (BACKEND,)
+)
+WAITING: Final = Metric(
+    "specroute.backend.waiting", GAUGE, "{request}", "Requests queued at the last scrape.", (BACKEND,)
+)
+KV_USAGE: Final = Metric(
+    "specroute.backend.kv_usage", GAUGE, "1", "Share of the KV cache in use at the last scrape.", (BACKEND,)
+)
+SCRAPE_AGE: Final = Metric(
+    "specroute.backend.scrape_age", GAUGE, "s", "Time since the last scrape; absent before the first.",
+    (BACKEND,),
+)  # fmt: skip
+HEALTHY: Final = Metric(
+    "specroute.backend.healthy", GAUGE, "1", "1 if the backend may get requests, 0 if it was taken out.",
+    (BACKEND,),
+)  # fmt: skip
+BACKEND_INFO: Final = Metric(
+    "specroute.backend.info", GAUGE, "1", "Always 1: what the backend is.",
+    (BACKEND, TARGET, METHOD, DRAFT_TOKENS),
+)  # fmt: skip
+
+SPEEDUP: Final = Metric(
+    "specroute.speedup", GAUGE, "1",
+    "Decode rate relative to the baseline's for the same target and workload, since the start; absent while "
+    "either side has too few requests.", _PER_ROUTE,
+)  # fmt: skip
+SPEEDUP_LOW: Final = Metric(
+    "specroute.speedup.low", GAUGE, "1", "Lower bound of the speed-up's 95 % interval.", _PER_ROUTE
+)
+SPEEDUP_HIGH: Final = Metric(
+    "specroute.speedup.high", GAUGE, "1", "Upper bound of the speed-up's 95 % interval.", _PER_ROUTE
+)
+ACCEPTED_LENGTH: Final = Metric(
+    "specroute.mean_accepted_length", GAUGE, "{token}",
+    "Tokens a step yields, bonus token included, since the start.", (*_PER_ROUTE, WEIGHTING),
+)  # fmt: skip
+
+RECORDS_DROPPED: Final = Metric(
+    "specroute.records.dropped", COUNTER, "{request}",
+    "Requests that telemetry did not see because its queue was full: all other counts are short by these.",
+)  # fmt: skip
+POLICY_RELOADS: Final = Metric(
+    "specroute.policy.reloads", COUNTER, "{reload}", "Times a policy file was read.", (RESULT,)
+)
+POLICY_CURRENT: Final = Metric(
+    "specroute.policy.current", GAUGE, "1",
+    "The policy in force: 1 if it is the last file read, 0 if that one was bad.", (REVISION,),
+)  # fmt: skip
+
+METRICS: Final = (
+    REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
+    MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, DECISIONS, REJECTIONS,
+    IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, BACKEND_INFO,
+    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_RELOADS, POLICY_CURRENT,
+)  # fmt: skip
+"""Our own metrics."""
+
+
+OPERATIONS: Final[Mapping[str, str]] = {
+    "chat": "chat",
+    "responses": "chat",
+    "messages": "chat",
+    "completions": "text_completion",
+    "embeddings": "embeddings",
+}
+"""GenAI operation by endpoint; what is not here is no GenAI operation."""
+
+PROVIDER: Final = "vllm"
+"""Our value of ``gen_ai.provider.name``; the conventions predefine none for vLLM."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attribute:
+    """One attribute of spans (and, for ``gen_ai``, of metrics).
+
+    Attributes:
+        name: OpenTelemetry name.
+        type: ``string``, ``int``, ``double``, ``boolean``, or one of these with ``[]``.
+        help: What it says.
+    """
+
+    name: str
+    type: str
+    help: str
+
+
+GEN_AI_OPERATION: Final = Attribute(
+    "gen_ai.operation.name", "string", "`chat`, `text_completion`, `embeddings`, or the endpoint's name."
+)
+GEN_AI_PROVIDER: Final = Attribute("gen_ai.provider.name", "string", "Always `vllm`.")
+GEN_AI_MODEL: Final = Attribute(
+    "gen_ai.request.model", "string", "On spans as the client sent it, in metrics the target model."
+)
+GEN_AI_STREAM: Final = Attribute("gen_ai.request.stream", "boolean", "Whether a stream was asked for.")
+GEN_AI_MAX_TOKENS: Final = Attribute("gen_ai.request.max_tokens", "int", "Limit the client set.")
+GEN_AI_TEMPERATURE: Final = Attribute("gen_ai.request.temperature", "double", "As the client set it.")
+GEN_AI_CHOICES: Final = Attribute("gen_ai.request.choice.count", "int", "Choices asked for, if not 1.")
+GEN_AI_RESPONSE_ID: Final = Attribute("gen_ai.response.id", "string", "Id in the answer's body.")
+GEN_AI_RESPONSE_MODEL: Final = Attribute("gen_ai.response.model", "string", "Model in the answer's body.")
+GEN_AI_FINISH: Final = Attribute("gen_ai.response.finish_reasons", "string[]", "Why the answer ended.")
+GEN_AI_FIRST_CHUNK: Final = Attribute(
+    "gen_ai.response.time_to_first_chunk", "double", "Seconds to the first event with a token."
+)
+GEN_AI_INPUT_TOKENS: Final = Attribute("gen_ai.usage.input_tokens", "int", "Prompt tokens.")
+GEN_AI_OUTPUT_TOKENS: Final = Attribute("gen_ai.usage.output_tokens", "int", "Answer tokens.")
+GEN_AI_CACHED_TOKENS: Final = Attribute(
+    "gen_ai.usage.cache_read.input_tokens", "int", "Prompt tokens found in the cache."
+)
+GEN_AI_TOKEN_TYPE: Final = Attribute("gen_ai.token.type", "string", "`input` or `output`; 1.41 only.")
+SERVER_ADDRESS: Final = Attribute("server.address", "string", "Host of the backend.")
+SERVER_PORT: Final = Attribute("server.port", "int", "Port of the backend.")
+HTTP_STATUS: Final = Attribute(
+    "http.response.status_code", "int", "What the client got, or on an attempt what the backend answered."
+)
+ERROR_TYPE: Final = Attribute("error.type", "string", "Error class; for an HTTP status the number alone.")
+
+ROUTE_REQUEST_ID: Final = Attribute("specroute.request.id", "string", "As in `x-request-id`.")
+ROUTE_STATUS: Final = Attribute("specroute.status", "string", LABELS[STATUS])
+ROUTE_WORKLOAD: Final = Attribute("specroute.workload", "string", "Kind of work as classified.")
+ROUTE_CONFIDENCE: Final = Attribute("specroute.classification.confidence", "double", "0 to 1.")
+ROUTE_SOURCE: Final = Attribute("specroute.classification.source", "string", LABELS[SOURCE])
+ROUTE_NAME: Final = Attribute("specroute.route", "string", "Route of the policy.")
+ROUTE_REASON: Final = Attribute(
+    "specroute.decision.reason", "string", "Why the first candidate was first, or why there was none."
+)
+ROUTE_PROPENSITY: Final = Attribute(
+    "specroute.decision.propensity", "double", "Probability of sending such a request there."
+)
+ROUTE_DECISION_TIME: Final = Attribute(
+    "specroute.decision.duration", "double", "Seconds from the request's head to the decision."
+)
+ROUTE_CANDIDATES: Final = Attribute(
+    "specroute.decision.candidates", "string[]", "`BACKEND=COST` in order, the first eight."
+)
+ROUTE_REJECTED: Final = Attribute(
+    "specroute.decision.rejected", "string[]", "`BACKEND=REASON`, the first sixteen."
+)
+ROUTE_POLICY: Final = Attribute("specroute.policy.revision", "string", "Content hash of the policy file.")
+ROUTE_FLEET: Final = Attribute("specroute.fleet.revision", "string", "Content hash of the fleet file.")
+ROUTE_BACKEND: Final = Attribute("specroute.backend", "string", "Backend that answered, or was tried last.")
+ROUTE_METHOD: Final = Attribute("specroute.method", "string", LABELS[METHOD])
+ROUTE_DRAFT_TOKENS: Final = Attribute("specroute.draft_tokens", "int", LABELS[DRAFT_TOKENS])
+ROUTE_ATTEMPTS: Final = Attribute("specroute.attempts", "int", "Backends tried.")
+ROUTE_TTFT: Final = Attribute("specroute.ttft", "double", "Seconds to the first event with a token.")
+ROUTE_TPOT: Final = Attribute(
+    "specroute.tpot", "double", "Seconds per output token after the first event; one choice only."
+)
+ROUTE_GRADE: Final = Attribute("specroute.measurement.grade", "string", LABELS[GRADE])
+ROUTE_LENGTH: Final = Attribute(
+    "specroute.mean_accepted_length", "double", "Tokens a step yields: 1 + accepted / steps."
+)
+ROUTE_ACCEPTANCE: Final = Attribute("specroute.acceptance_rate", "double", "Accepted / drafted.")
+ROUTE_HISTOGRAM: Final = Attribute(
+    "specroute.accepted_histogram", "int[]", "Steps by number of accepted draft tokens, from 0."
+)
+ROUTE_PER_EVENT: Final = Attribute(
+    "specroute.tokens_per_event", "double", "Output tokens per event: above 1, speculation bunches them."
+)
+ATTEMPT_NUMBER: Final = Attribute("specroute.attempt.number", "int", "From 1.")
+ATTEMPT_PHASE: Final = Attribute(
+    "specroute.attempt.phase", "string", "`connect`, `sent`, `headers`, `first_byte` or `done`."
+)
+ATTEMPT_ERROR: Final = Attribute("specroute.attempt.error", "string", LABELS[ERROR])
+FAILOVER_FROM: Final = Attribute("specroute.failover.from", "string", "Backend that failed.")
+FAILOVER_TO: Final = Attribute("specroute.failover.to", "string", "Backend tried next.")
+
+SERVER_SPAN: Final = (
+    GEN_AI_OPERATION, GEN_AI_MODEL, GEN_AI_STREAM, GEN_AI_MAX_TOKENS, GEN_AI_TEMPERATURE, GEN_AI_CHOICES,
+    HTTP_STATUS, ERROR_TYPE, ROUTE_REQUEST_ID, ROUTE_STATUS, ROUTE_WORKLOAD, ROUTE_CONFIDENCE,
+    ROUTE_SOURCE, ROUTE_NAME, ROUTE_REASON, ROUTE_PROPENSITY,
+    ROUTE_DECISION_TIME, ROUTE_CANDIDATES, ROUTE_REJECTED, ROUTE_POLICY, ROUTE_FLEET, ROUTE_BACKEND,
+    ROUTE_METHOD, ROUTE_DRAFT_TOKENS, ROUTE_ATTEMPTS, ROUTE_TTFT, ROUTE_TPOT, ROUTE_GRADE, ROUTE_LENGTH,
+    ROUTE_ACCEPTANCE, ROUTE_HISTOGRAM, ROUTE_PER_EVENT,
+)  # fmt: skip
+"""Attributes of the span `{operation} {model}` of kind SERVER: the whole request and why it went where."""
+
+ATTEMPT_SPAN: Final = (
+    GEN_AI_OPERATION, GEN_AI_PROVIDER, GEN_AI_MODEL, GEN_AI_STREAM, GEN_AI_MAX_TOKENS, GEN_AI_TEMPERATURE,
+    GEN_AI_CHOICES, GEN_AI_RESPONSE_ID, GEN_AI_RESPONSE_MODEL, GEN_AI_FINISH, GEN_AI_FIRST_CHUNK,
+    GEN_AI_INPUT_TOKENS, GEN_AI_OUTPUT_TOKENS, GEN_AI_CACHED_TOKENS, SERVER_ADDRESS, SERVER_PORT, HTTP_STATUS,
+    ERROR_TYPE, ROUTE_BACKEND, ATTEMPT_NUMBER, ATTEMPT_PHASE, ATTEMPT_ERROR,
+)  # fmt: skip
+"""Attributes of the span `{operation} {model}` of kind CLIENT: one backend tried. Usage is on the one that
+answered, and nowhere else, so that sums over spans are right."""
+
+EVENT_FIRST_TOKEN: Final = "first_token"  # noqa: S105 - of text, not of access
+EVENT_FAILOVER: Final = "failover"
+EVENT_DISCONNECTED: Final = "client_disconnected"
+
+EVENTS: Final[Mapping[str, str]] = {
+    EVENT_FIRST_TOKEN: "On the attempt: the first event with a token arrived.",
+    EVENT_FAILOVER: "On the request, with `specroute.failover.from`, `.to` and `error.type`.",
+    EVENT_DISCONNECTED: "On the request: the client left. The attempt ends when the backend was let go.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GenAi:
+    """The GenAI metrics under one version of the conventions.
+
+    Attributes:
+        usage: Counters of input, output and cached tokens; empty where the version has none.
+        input_tokens: Histogram over requests.
+        output_tokens: The same; in 1.41 one instrument holds both, told apart by ``gen_ai.token.type``.
+    """
+
+    duration: Metric
+    first_chunk: Metric
+    input_tokens: Metric
+    output_tokens: Metric
+    usage: tuple[Metric, ...]
+    server_duration: Metric
+    server_first_token: Metric
+    server_per_token: Metric
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All of them, each once."""
+        return tuple(
+            dict.fromkeys((
+                self.duration, self.first_chunk, self.input_tokens, self.output_tokens, *self.usage,
+                self.server_duration, self.server_first_token, self.server_per_token,
+            ))
+        )  # fmt: skip
+
+
+GEN_AI_LABELS: Final = (GEN_AI_OPERATION.name, GEN_AI_PROVIDER.name, GEN_AI_MODEL.name)
+_GEN_AI_ERROR: Final = (*GEN_AI_LABELS, ERROR_TYPE.name)
+
+
+def _gen_ai_histogram(
+    name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = GEN_AI_LABELS, unit: str = "s"
+) -> Metric:
+    return Metric(f"gen_ai.{name}", HISTOGRAM, unit, text, labels, buckets)
+
+
+_SERVER: Final = (
+    _gen_ai_histogram(
+        "server.request.duration", "Request as the gateway's client saw it.", _DURATION_BUCKETS, _GEN_AI_ERROR
+    ),
+    _gen_ai_histogram(
+        "server.time_to_first_token", "From the request's head to the first token.", _TTFT_BUCKETS
+    ),
+    _gen_ai_histogram("server.time_per_output_token", "As `specroute.tpot`.", _TPOT_BUCKETS),
+)
+_DURATION_TEXT: Final = "The attempt that answered or was the last."
+_CHUNK_TEXT: Final = "From dispatch of that attempt to the first event with a token."
+_TOKENS_OLD: Final = _gen_ai_histogram(
+    "client.token.usage", "Tokens of a request.", _TOKEN_BUCKETS, (*GEN_AI_LABELS, GEN_AI_TOKEN_TYPE.name),
+    unit="{token}",
+)  # fmt: skip
+
+GENAI: Final[Mapping[str, GenAi]] = {
+    "0.1.0": GenAi(
+        _gen_ai_histogram("client.inference.duration", _DURATION_TEXT, _DURATION_BUCKETS, _GEN_AI_ERROR),
+        _gen_ai_histogram("client.inference.time_to_first_chunk", _CHUNK_TEXT, _TTFT_BUCKETS),
+        _gen_ai_histogram(
+            "client.inference.operation.input_tokens", "Prompt tokens of a request.", _TOKEN_BUCKETS,
+            unit="{token}",
+        ),
+        _gen_ai_histogram(
+            "client.inference.operation.output_tokens", "Answer tokens of a request.", _TOKEN_BUCKETS,
+            unit="{token}",
+        ),
+        tuple(
+            Metric(f"gen_ai.client.inference.usage.{name}", COUNTER, "{token}", text, GEN_AI_LABELS)
+            for name, text in (
+                ("input_tokens", "Prompt tokens."),
+                ("output_tokens", "Answer tokens."),
+                ("cache_read.input_tokens", "Prompt tokens found in the cache."),
+            )
+        ),
+        *_SERVER,
+    ),
+    "1.41": GenAi(
+        _gen_ai_histogram("client.operation.duration", _DURATION_TEXT, _DURATION_BUCKETS, _GEN_AI_ERROR),
+        _gen_ai_histogram("client.operation.time_to_first_chunk", _CHUNK_TEXT, _TTFT_BUCKETS),
+        _TOKENS_OLD,
+        _TOKENS_OLD,
+        (),
+        *_SERVER,
+    ),
+}  # fmt: skip
+"""GenAI metrics by version of the conventions."""

@@ -1,0 +1,174 @@
+"""Puts telemetry together: Prometheus always, OTLP over HTTP when it has an endpoint; nothing global."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import (
+    AlwaysOffExemplarFilter,
+    Histogram,
+    MeterProvider,
+    ObservableCounter,
+    ObservableGauge,
+    TraceBasedExemplarFilter,
+)
+from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from gateway import __version__
+from gateway.telemetry import gauges, metrics, names
+from gateway.telemetry.spans import Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gateway.core.fleet import Backend, Snapshot
+    from gateway.core.gain import Gain
+    from gateway.core.outcome import Record
+    from gateway.core.policy import Policy
+
+_log = logging.getLogger(__name__)
+
+_SERIES: Final = 100_000
+"""Series of one instrument. The SDK's own limit of 2,000 would fold a fleet of 40 backends into one series;
+ours are bounded by closed label sets."""
+
+_EXPORT_TIMEOUT: Final = 10.0
+
+
+class Telemetry:
+    """What finished requests are told to. Made by :func:`setup`.
+
+    Attributes:
+        content_type: Of :meth:`exposition`.
+        gain: The sums by target, workload and backend; to be read only.
+    """
+
+    content_type: Final = CONTENT_TYPE_LATEST
+
+    def __init__(self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None) -> None:
+        self._registry = CollectorRegistry()
+        limits: CardinalityLimits = {
+            Histogram: _SERIES, ObservableCounter: _SERIES, ObservableGauge: _SERIES,
+        }  # fmt: skip
+        readers: list[MetricReader] = [
+            PrometheusMetricReader(
+                scope_info_enabled=False, registry=self._registry, cardinality_limits=limits
+            )
+        ]
+        self._exporters: list[OTLPSpanExporter | OTLPMetricExporter] = []
+        self._processor: BatchSpanProcessor | None = None
+        if otlp_endpoint is not None:
+            base = otlp_endpoint.rstrip("/")
+            spans = OTLPSpanExporter(f"{base}/v1/traces", timeout=_EXPORT_TIMEOUT)
+            numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT)
+            self._exporters = [spans, numbers]
+            self._processor = BatchSpanProcessor(spans)
+            readers.append(PeriodicExportingMetricReader(numbers, cardinality_limits=limits))
+        traced = otlp_endpoint is not None
+        self._provider = MeterProvider(
+            readers, resource, TraceBasedExemplarFilter() if traced else AlwaysOffExemplarFilter(),
+            shutdown_on_exit=False,
+        )  # fmt: skip
+        self._meter = self._provider.get_meter(names.SCOPE, __version__)
+        self._metrics = metrics.Metrics(self._meter, genai, exemplars=traced)
+        self._snapshot: Callable[[], Snapshot] | None = None
+        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, __version__), self._backend)
+        gauges.observe_gain(self._meter, self._metrics.gain)
+        self.gain: Gain = self._metrics.gain
+
+    def on_record(self, record: Record) -> None:
+        """Count a finished request and queue its spans; does not block and reaches no network."""
+        self._metrics.on_record(record)
+        if self._processor is not None:
+            for span in self._spans.of(record):
+                self._processor.on_end(span)
+
+    def policy_loaded(self, policy: Policy) -> None:
+        """Say that a policy came into force."""
+        self._metrics.policy_loaded(policy)
+
+    def policy_rejected(self) -> None:
+        """Say that a policy file was bad, so that the one before stays in force."""
+        self._metrics.policy_rejected()
+
+    def observe_fleet(self, snapshot: Callable[[], Snapshot], clock: Callable[[], float]) -> None:
+        """Show the fleet's state whenever metrics are read. Call it once.
+
+        Args:
+            snapshot: Gives the fleet as it is now; may be called from another thread.
+            clock: Monotonic seconds, as in the fleet's scrapes.
+        """
+        self._snapshot = snapshot
+        gauges.observe_fleet(self._meter, snapshot, clock)
+
+    def observe_dropped(self, dropped: Callable[[], int]) -> None:
+        """Show the Records that never came here. Call it once."""
+        metrics.observe_dropped(self._meter, dropped)
+
+    def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Send what is queued and stop; blocks, so call it in a thread.
+
+        Args:
+            timeout: Seconds after which what is left is given up.
+        """
+        worker = threading.Thread(target=self._shutdown, name="telemetry-shutdown", daemon=True)
+        worker.start()
+        worker.join(timeout)
+        if worker.is_alive():
+            _log.warning("telemetry could not be sent within %g s, the rest is lost", timeout)
+            for exporter in self._exporters:
+                exporter.shutdown()  # ends the wait between two tries
+
+    def _shutdown(self) -> None:
+        if self._processor is not None:
+            self._processor.shutdown()  # type: ignore[no-untyped-call]
+        try:
+            self._provider.shutdown()
+        except Exception:  # noqa: BLE001 - the SDK raises that class when a reader is late
+            _log.warning("metrics were not sent to the end", exc_info=True)
+
+    def _backend(self, name: str) -> Backend | None:
+        states = self._snapshot().states if self._snapshot is not None else ()
+        return next((state.backend for state in states if state.backend.name == name), None)
+
+
+def setup(
+    *,
+    otlp_endpoint: str | None = None,
+    service_name: str = "specroute",
+    semconv: str = "0.1.0",
+    resource_attributes: Mapping[str, str] | None = None,
+) -> Telemetry:
+    """Start telemetry.
+
+    Args:
+        otlp_endpoint: Base address of an OTLP/HTTP receiver, such as ``http://collector:4318``. None keeps
+            spans and metrics in the process. Headers, certificates and intervals are taken from the
+            standard ``OTEL_*`` variables.
+        service_name: ``service.name`` of the resource.
+        semconv: Version of the GenAI conventions, a key of :data:`gateway.telemetry.names.GENAI`.
+        resource_attributes: Further attributes of the resource; they win.
+
+    Raises:
+        ValueError: There is no such version of the conventions.
+    """
+    if semconv not in names.GENAI:
+        raise ValueError(f"semconv must be one of {', '.join(names.GENAI)}, not {semconv!r}")
+    resource = Resource.create(
+        {SERVICE_NAME: service_name, SERVICE_VERSION: __version__, **(resource_attributes or {})}
+    )
+    return Telemetry(resource, names.GENAI[semconv], otlp_endpoint)

@@ -1,0 +1,270 @@
+"""From a Record to finished spans: one of the request, and under it one of each attempt.
+
+They are built when all is over, with the ids that were made at the start and sent upstream, so that a request
+pays nothing for them while it runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace.span import TraceState
+
+from gateway.core import outcome as statuses
+from gateway.core.decide import Decision
+from gateway.telemetry import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    from gateway.core.fleet import Backend
+    from gateway.core.outcome import Attempt, Record, Trace
+
+    Value = str | bool | int | float | tuple[str, ...] | tuple[int, ...]
+    Attributes = dict[str, Value]
+
+_FAILED: Final = frozenset({statuses.UPSTREAM_ERROR, statuses.TIMEOUT, statuses.REJECTED, statuses.TRUNCATED})
+"""Statuses that are errors of ours. A client's own mistake, or that it left, is none, as for HTTP servers."""
+
+_MAX_MODEL: Final = 256
+_MAX_CANDIDATES: Final = 8
+_MAX_REJECTED: Final = 16
+
+
+def error_type(error: str) -> str:
+    """The value of ``error.type`` for an error class: of ``status:503`` the number, else the class."""
+    return error.removeprefix("status:")
+
+
+def server_context(trace: Trace) -> SpanContext:
+    """The context of the request's own span."""
+    return _context(trace, trace.span_id, remote=False)
+
+
+def _context(trace: Trace, span_id: str, *, remote: bool) -> SpanContext:
+    flags = TraceFlags(TraceFlags.SAMPLED if trace.sampled else TraceFlags.DEFAULT)
+    state = TraceState.from_header([trace.state]) if trace.state else None
+    return SpanContext(int(trace.trace_id, 16), int(span_id, 16), remote, flags, state)
+
+
+class Spans:
+    """Builds the spans of Records.
+
+    Args:
+        resource: What the gateway is.
+        scope: The instrumentation scope.
+        backend: Gives a backend of the fleet by name, None if it has left.
+    """
+
+    def __init__(
+        self, resource: Resource, scope: InstrumentationScope, backend: Callable[[str], Backend | None]
+    ) -> None:
+        self._resource = resource
+        self._scope = scope
+        self._backend = backend
+
+    def of(self, record: Record) -> list[ReadableSpan]:
+        """All spans of a request, attempts first; none if its trace is not sampled.
+
+        An attempt without span id is left out: nothing was sent under it.
+        """
+        if not record.trace.sampled:
+            return []
+        attempts = [
+            self._attempt(record, number, attempt)
+            for number, attempt in enumerate(record.attempts, start=1)
+            if attempt.span_id
+        ]
+        return [*attempts, self._request(record)]
+
+    def _request(self, record: Record) -> ReadableSpan:
+        trace, result = record.trace, record.outcome
+        attributes = _asked(record) | _route(record) | _measured(record)
+        attributes[names.HTTP_STATUS.name] = result.http_status
+        status = Status(StatusCode.UNSET)
+        if result.status in _FAILED:
+            status = Status(StatusCode.ERROR)
+            attributes[names.ERROR_TYPE.name] = error_type(result.error) or result.status
+        return ReadableSpan(
+            _span_name(record),
+            server_context(trace),
+            _context(trace, trace.parent_id, remote=True) if trace.parent_id else None,
+            self._resource,
+            attributes,
+            _request_events(record),
+            kind=SpanKind.SERVER,
+            status=status,
+            start_time=record.started_unix_ns,
+            end_time=_unix_ns(record, record.ended),
+            instrumentation_scope=self._scope,
+        )
+
+    def _attempt(self, record: Record, number: int, attempt: Attempt) -> ReadableSpan:
+        last = number == len(record.attempts)
+        attributes: Attributes = {
+            **_asked(record),
+            names.GEN_AI_PROVIDER.name: names.PROVIDER,
+            names.ROUTE_BACKEND.name: attempt.backend,
+            names.ATTEMPT_NUMBER.name: number,
+            names.ATTEMPT_PHASE.name: attempt.phase,
+            **self._address(attempt.backend),
+        }
+        if attempt.status:
+            attributes[names.HTTP_STATUS.name] = attempt.status
+        status = Status(StatusCode.UNSET)
+        if attempt.error:
+            attributes[names.ATTEMPT_ERROR.name] = attempt.error
+            if attempt.error != "client_gone":
+                status = Status(StatusCode.ERROR)
+                attributes[names.ERROR_TYPE.name] = error_type(attempt.error)
+        events = []
+        if last:
+            attributes |= _answered(record)
+            if record.outcome.ttft is not None:
+                at = _unix_ns(record, attempt.started + record.outcome.ttft)
+                events.append(Event(names.EVENT_FIRST_TOKEN, timestamp=at))
+        return ReadableSpan(
+            _span_name(record),
+            _context(record.trace, attempt.span_id, remote=False),
+            server_context(record.trace),
+            self._resource,
+            attributes,
+            events,
+            kind=SpanKind.CLIENT,
+            status=status,
+            start_time=_unix_ns(record, attempt.started),
+            end_time=_unix_ns(record, attempt.ended),
+            instrumentation_scope=self._scope,
+        )
+
+    def _address(self, name: str) -> Attributes:
+        backend = self._backend(name)
+        if backend is None:
+            return {}
+        url = urlsplit(backend.url)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        return {names.SERVER_ADDRESS.name: url.hostname or "", names.SERVER_PORT.name: port}
+
+
+def _unix_ns(record: Record, at: float) -> int:
+    return record.started_unix_ns + round((at - record.started) * 1e9)
+
+
+def _operation(record: Record) -> str:
+    return names.OPERATIONS.get(record.features.endpoint, record.features.endpoint)
+
+
+def _span_name(record: Record) -> str:
+    # An unknown model is anything a client may type: it stays an attribute, where it costs no index.
+    if not isinstance(record.decision, Decision):
+        return _operation(record)
+    return f"{_operation(record)} {record.features.model[:_MAX_MODEL]}"
+
+
+def _asked(record: Record) -> Attributes:
+    """What the client asked for."""
+    features = record.features
+    attributes: Attributes = {
+        names.GEN_AI_OPERATION.name: _operation(record),
+        names.GEN_AI_MODEL.name: features.model[:_MAX_MODEL],
+        names.GEN_AI_STREAM.name: features.stream,
+    }
+    if features.max_tokens is not None:
+        attributes[names.GEN_AI_MAX_TOKENS.name] = features.max_tokens
+    if features.temperature is not None:
+        attributes[names.GEN_AI_TEMPERATURE.name] = features.temperature
+    if features.n != 1:
+        attributes[names.GEN_AI_CHOICES.name] = features.n
+    return attributes
+
+
+def _answered(record: Record) -> Attributes:
+    """What the backend answered, as far as it did."""
+    result, usage = record.outcome, record.outcome.usage
+    known: dict[names.Attribute, Value | None] = {
+        names.GEN_AI_RESPONSE_ID: result.response_id or None,
+        names.GEN_AI_RESPONSE_MODEL: result.response_model or None,
+        names.GEN_AI_FINISH: (result.finish_reason,) if result.finish_reason else None,
+        names.GEN_AI_FIRST_CHUNK: result.ttft,
+        names.GEN_AI_INPUT_TOKENS: usage.input_tokens,
+        names.GEN_AI_OUTPUT_TOKENS: usage.output_tokens,
+        names.GEN_AI_CACHED_TOKENS: usage.cached_tokens,
+    }
+    return _present(known)
+
+
+def _route(record: Record) -> Attributes:
+    """What it was taken for, where it went and why."""
+    decision, classification = record.decision, record.classification
+    known: dict[names.Attribute, Value | None] = {
+        names.ROUTE_REQUEST_ID: record.request_id,
+        names.ROUTE_STATUS: record.outcome.status,
+        names.ROUTE_WORKLOAD: classification.label,
+        names.ROUTE_CONFIDENCE: classification.confidence,
+        names.ROUTE_SOURCE: classification.source,
+        names.ROUTE_NAME: decision.route,
+        names.ROUTE_DECISION_TIME: record.decided - record.started,
+        names.ROUTE_REJECTED: tuple(
+            f"{each.backend}={each.reason}" for each in decision.rejected[:_MAX_REJECTED]
+        ),
+        names.ROUTE_POLICY: decision.policy_revision,
+        names.ROUTE_FLEET: decision.fleet_revision,
+        names.ROUTE_ATTEMPTS: len(record.attempts),
+    }
+    if isinstance(decision, Decision):
+        known[names.ROUTE_REASON] = decision.reason
+        known[names.ROUTE_PROPENSITY] = decision.propensity
+        known[names.ROUTE_CANDIDATES] = tuple(
+            f"{each.backend}={each.cost:.4g}" for each in decision.candidates[:_MAX_CANDIDATES]
+        )
+    else:
+        known[names.ROUTE_REASON] = decision.kind
+    if record.backend:
+        known[names.ROUTE_BACKEND] = record.backend
+        known[names.ROUTE_METHOD] = record.method
+        known[names.ROUTE_DRAFT_TOKENS] = record.draft_tokens
+    return _present(known)
+
+
+def _measured(record: Record) -> Attributes:
+    """How fast it was and what was accepted."""
+    result, speculation = record.outcome, record.outcome.speculation
+    output = result.usage.output_tokens
+    known: dict[names.Attribute, Value | None] = {
+        names.ROUTE_TTFT: result.ttft,
+        names.ROUTE_TPOT: result.tpot if record.features.n == 1 else None,
+        names.ROUTE_GRADE: speculation.grade,
+        names.ROUTE_LENGTH: speculation.mean_accepted_length,
+        names.ROUTE_ACCEPTANCE: speculation.acceptance_rate,
+        names.ROUTE_HISTOGRAM: speculation.histogram or None,
+        names.ROUTE_PER_EVENT: output / result.events if output and result.events else None,
+    }
+    return _present(known)
+
+
+def _present(known: dict[names.Attribute, Value | None]) -> Attributes:
+    return {attribute.name: value for attribute, value in known.items() if value is not None}
+
+
+def _request_events(record: Record) -> list[Event]:
+    events = [
+        Event(
+            names.EVENT_FAILOVER,
+            {
+                names.FAILOVER_FROM.name: failed.backend,
+                names.FAILOVER_TO.name: following.backend,
+                names.ERROR_TYPE.name: error_type(failed.error),
+            },
+            _unix_ns(record, failed.ended),
+        )
+        for failed, following in zip(record.attempts, record.attempts[1:], strict=False)
+    ]
+    if record.outcome.status == statuses.CANCELLED:
+        events.append(Event(names.EVENT_DISCONNECTED, timestamp=_unix_ns(record, record.ended)))
+    return events

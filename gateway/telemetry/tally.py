@@ -1,0 +1,51 @@
+"""Counts kept as plain numbers that the SDK reads when it collects.
+
+An SDK counter costs 5 µs an addition and a request adds to twenty; a number in a dict costs 0.1 µs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from gateway.telemetry import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Values = tuple[str, ...]
+"""Label values in the order of :attr:`gateway.telemetry.names.Metric.labels`."""
+
+
+def observe(meter: Meter, metric: names.Metric, read: Callable[[], Iterable[tuple[Values, float]]]) -> None:
+    """Register a counter or gauge that is read when metrics are collected.
+
+    Args:
+        meter: Where it belongs.
+        metric: Its entry in the table of names.
+        read: Gives label values and number of every series. May be called from another thread.
+    """
+
+    def callback(_: CallbackOptions) -> list[Observation]:
+        return [
+            Observation(number, dict(zip(metric.labels, values, strict=True))) for values, number in read()
+        ]
+
+    create = (
+        meter.create_observable_counter if metric.kind == names.COUNTER else meter.create_observable_gauge
+    )
+    create(metric.name, [callback], metric.unit, metric.help)
+
+
+class Tally:
+    """The numbers of one counter by label values."""
+
+    def __init__(self, meter: Meter, metric: names.Metric) -> None:
+        self._numbers: dict[Values, float] = {}
+        # A copy, since the thread that exports reads while requests end.
+        observe(meter, metric, lambda: tuple(self._numbers.items()))
+
+    def add(self, values: Values, amount: float = 1) -> None:
+        """Add to the series of these label values."""
+        self._numbers[values] = self._numbers.get(values, 0) + amount

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.telemetry.setup import setup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.core.fleet import Snapshot
+    from gateway.core.outcome import Record
+
+    Series = Callable[[bytes], dict[str, float]]
+
+
+def test_the_fleet_is_shown_as_it_is_when_read(snapshot: Snapshot, series: Series) -> None:
+    now = [100.0]
+    telemetry = setup()
+    telemetry.observe_fleet(lambda: snapshot, lambda: now[0])
+    found = series(telemetry.exposition())
+    assert found["specroute_backend_in_flight backend=plain"] == 1
+    assert found["specroute_backend_running backend=eagle"] == 7
+    assert found["specroute_backend_waiting backend=eagle"] == 3
+    assert found["specroute_backend_kv_usage backend=eagle"] == 0.25
+    assert found["specroute_backend_scrape_age_seconds backend=eagle"] == 10
+    assert found["specroute_backend_healthy backend=eagle"] == 1
+    assert (
+        found["specroute_backend_info backend=eagle draft_tokens=5 method=eagle3 target=google/gemma-4-31b"]
+        == 1
+    )
+    now[0] = 160.0
+    assert series(telemetry.exposition())["specroute_backend_scrape_age_seconds backend=eagle"] == 70
+
+
+def test_a_server_that_was_never_scraped_shows_no_load(snapshot: Snapshot, series: Series) -> None:
+    telemetry = setup()
+    telemetry.observe_fleet(lambda: snapshot, lambda: 0.0)
+    found = series(telemetry.exposition())
+    shown = {name.split(" ")[0] for name in found if "backend=plain" in name}
+    assert shown == {f"specroute_backend_{name}" for name in ("in_flight", "healthy", "info")}
+
+
+def test_a_backend_that_left_is_shown_no_longer(snapshot: Snapshot, series: Series) -> None:
+    fleets = [snapshot]
+    telemetry = setup()
+    telemetry.observe_fleet(lambda: fleets[0], lambda: 0.0)
+    assert any("backend=eagle" in name for name in series(telemetry.exposition()))
+    fleets[0] = type(snapshot)(snapshot.states[:1], "f2")
+    assert not any("backend=eagle" in name for name in series(telemetry.exposition()))
+
+
+def test_the_gain_is_shown_once_both_sides_have_enough(
+    record: Record, baseline: Record, series: Series
+) -> None:
+    telemetry = setup()
+    labels = " backend=eagle method=eagle3 workload=math"
+    for _ in range(10):
+        assert f"specroute_speedup{labels}" not in series(telemetry.exposition())
+        telemetry.on_record(record)
+    for _ in range(10):
+        telemetry.on_record(baseline)
+    found = series(telemetry.exposition())
+    for name in ("specroute_speedup", "specroute_speedup_low", "specroute_speedup_high"):
+        assert found[name + labels] == pytest.approx(2.0)
+    assert not any(name.startswith("specroute_speedup") and "backend=plain" in name for name in found)
+
+
+def test_mean_accepted_length_has_both_weightings(record: Record, baseline: Record, series: Series) -> None:
+    telemetry = setup()
+    telemetry.on_record(record)
+    telemetry.on_record(baseline)
+    found = series(telemetry.exposition())
+    for weighting in ("steps", "requests"):
+        labels = f" backend=eagle method=eagle3 weighting={weighting} workload=math"
+        assert found[f"specroute_mean_accepted_length{labels}"] == 2.0
+    assert not any(name.startswith("specroute_mean") and "backend=plain" in name for name in found)

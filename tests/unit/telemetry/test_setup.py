@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import socket
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from prometheus_client import REGISTRY, generate_latest
+
+from gateway.core.outcome import Attempt, Outcome
+from gateway.telemetry import trace_context
+from gateway.telemetry.setup import setup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gateway.core.fleet import Snapshot
+    from gateway.core.outcome import Record
+
+    Series = Callable[[bytes], dict[str, float]]
+
+FAILED = Attempt("plain", "headers", "status:503", 503, 100.01, 100.2, "e" * 16)
+
+
+def found(span: Span) -> dict[str, Any]:
+    def value(any_value: Any) -> Any:
+        kind = any_value.WhichOneof("value")
+        if kind == "array_value":
+            return [value(each) for each in any_value.array_value.values]
+        return getattr(any_value, kind)
+
+    return {each.key: value(each.value) for each in span.attributes}
+
+
+def by_kind(spans: list[Span]) -> tuple[Span, list[Span]]:
+    (server,) = [span for span in spans if span.kind == Span.SPAN_KIND_SERVER]
+    clients = [span for span in spans if span.kind == Span.SPAN_KIND_CLIENT]
+    assert len(clients) == len(spans) - 1
+    return server, sorted(clients, key=lambda span: span.start_time_unix_nano)
+
+
+def sent(receiver: Any, snapshot: Snapshot, *records: Record) -> list[Span]:
+    telemetry = setup(
+        otlp_endpoint=receiver.endpoint,
+        service_name="gw",
+        resource_attributes={"deployment.environment": "t"},
+    )
+    telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
+    for record in records:
+        telemetry.on_record(record)
+    telemetry.close()
+    return list(receiver.spans)
+
+
+def test_ok_is_one_trace_from_the_caller_to_the_attempt(
+    receiver: Any, snapshot: Snapshot, record: Record
+) -> None:
+    server, (client,) = by_kind(sent(receiver, snapshot, record))
+    assert {span.trace_id.hex() for span in (server, client)} == {"a" * 32}
+    assert (server.parent_span_id.hex(), server.span_id.hex()) == ("c" * 16, "b" * 16)
+    assert (client.parent_span_id.hex(), client.span_id.hex()) == ("b" * 16, "d" * 16)
+    assert server.name == client.name == "chat gemma"
+    assert server.trace_state == "vendor=1"
+    assert server.status.code == client.status.code == Status.STATUS_CODE_UNSET
+    assert found(server)["specroute.accepted_histogram"] == [40, 30, 20, 10, 0, 0]
+    assert found(server)["specroute.backend"] == "eagle"
+    assert found(client)["gen_ai.usage.output_tokens"] == 201
+    assert found(client)["server.address"] == "10.0.0.2"
+    assert [event.name for event in client.events] == ["first_token"]
+    assert server.start_time_unix_nano == record.started_unix_ns
+
+
+def test_what_we_sent_upstream_is_the_parent_that_the_backend_sees(record: Record) -> None:
+    header = trace_context.traceparent(record.trace, record.attempts[0].span_id)
+    assert header == f"00-{'a' * 32}-{'d' * 16}-01"
+
+
+def test_the_resource_says_who_sent_it(receiver: Any, snapshot: Snapshot, record: Record) -> None:
+    sent(receiver, snapshot, record)
+    for resource in (receiver.traces[0].resource_spans[0], receiver.metrics[-1].resource_metrics[0]):
+        attributes = {each.key: each.value.string_value for each in resource.resource.attributes}
+        assert attributes["service.name"] == "gw"
+        assert attributes["deployment.environment"] == "t"
+        assert attributes["service.instance.id"]
+
+
+def test_a_failover_is_two_attempts_under_one_request(
+    receiver: Any, snapshot: Snapshot, record: Record
+) -> None:
+    again = replace(record.attempts[0], started=100.3)
+    server, (first, last) = by_kind(sent(receiver, snapshot, replace(record, attempts=(FAILED, again))))
+    assert (first.parent_span_id, last.parent_span_id) == (server.span_id, server.span_id)
+    assert (first.span_id.hex(), last.span_id.hex()) == ("e" * 16, "d" * 16)
+    assert (first.status.code, last.status.code) == (Status.STATUS_CODE_ERROR, Status.STATUS_CODE_UNSET)
+    assert found(first)["error.type"] == "503"
+    assert [event.name for event in server.events] == ["failover"]
+    assert server.status.code == Status.STATUS_CODE_UNSET
+
+
+def test_an_error_marks_both_spans(receiver: Any, snapshot: Snapshot, record: Record) -> None:
+    failed = replace(
+        record,
+        attempts=(replace(record.attempts[0], error="reset", phase="first_byte"),),
+        outcome=Outcome("truncated", 200, ttft=0.5, error="reset"),
+    )
+    server, (client,) = by_kind(sent(receiver, snapshot, failed))
+    assert server.status.code == client.status.code == Status.STATUS_CODE_ERROR
+    assert found(server)["error.type"] == found(client)["error.type"] == "reset"
+
+
+def test_a_cancel_ends_in_the_same_tree(receiver: Any, snapshot: Snapshot, record: Record) -> None:
+    left = replace(
+        record,
+        attempts=(replace(record.attempts[0], error="client_gone", phase="first_byte"),),
+        outcome=Outcome("cancelled", 200, ttft=0.5, error="client_gone"),
+    )
+    server, (client,) = by_kind(sent(receiver, snapshot, left))
+    assert client.parent_span_id == server.span_id
+    assert [event.name for event in server.events] == ["client_disconnected"]
+    assert server.status.code == Status.STATUS_CODE_UNSET
+    assert found(server)["specroute.status"] == "cancelled"
+
+
+def test_what_is_not_sampled_is_not_sent_but_counted(
+    receiver: Any, snapshot: Snapshot, record: Record
+) -> None:
+    quiet = replace(record, trace=replace(record.trace, sampled=False))
+    assert sent(receiver, snapshot, quiet) == []
+    assert receiver.metrics
+
+
+def test_metrics_are_sent_from_the_same_meters_with_the_trace_as_exemplar(
+    receiver: Any, snapshot: Snapshot, record: Record
+) -> None:
+    sent(receiver, snapshot, record)
+    (scope,) = receiver.metrics[-1].resource_metrics[0].scope_metrics
+    metrics = {metric.name: metric for metric in scope.metrics}
+    (requests,) = metrics["specroute.requests"].sum.data_points
+    assert requests.as_int == 1
+    (tpot,) = metrics["specroute.tpot"].histogram.data_points
+    assert tpot.sum == 0.01
+    assert [exemplar.trace_id.hex() for exemplar in tpot.exemplars] == ["a" * 32]
+    assert "specroute.backend.in_flight" in metrics
+
+
+def test_no_secret_and_no_client_identity_leaves(receiver: Any, snapshot: Snapshot, record: Record) -> None:
+    telemetry = setup(otlp_endpoint=receiver.endpoint)
+    telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
+    telemetry.on_record(record)
+    exposition = telemetry.exposition().decode()
+    telemetry.close()
+    everything = exposition + "".join(str(request) for request in (*receiver.traces, *receiver.metrics))
+    assert "specroute" in everything
+    assert "canary" not in everything
+
+
+@pytest.fixture
+def black_hole() -> Iterator[str]:
+    """Accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_receiver_that_never_answers_does_not_hold_up_records(
+    black_hole: str, record: Record, series: Series
+) -> None:
+    telemetry = setup(otlp_endpoint=black_hole)
+    for _ in range(5000):  # more than the queue of spans holds
+        telemetry.on_record(record)
+    found = series(telemetry.exposition())
+    assert found["specroute_requests_total backend=eagle method=eagle3 status=ok workload=math"] == 5000
+    telemetry.close(timeout=0.05)
+
+
+def test_a_dead_receiver_raises_nothing_and_the_close_gives_up(
+    record: Record, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dead = f"http://127.0.0.1:{server.getsockname()[1]}"
+    telemetry = setup(otlp_endpoint=dead)
+    telemetry.on_record(record)
+    telemetry.close(timeout=0.05)
+    assert "the rest is lost" in caplog.text
+    for thread in threading.enumerate():
+        if thread.name == "telemetry-shutdown":
+            thread.join()  # the retries were ended, so it ends by itself
+
+
+def test_several_live_in_one_process_and_touch_nothing_global(record: Record, series: Series) -> None:
+    first, second = setup(), setup()
+    first.on_record(record)
+    counted = "specroute_requests_total backend=eagle method=eagle3 status=ok workload=math"
+    assert series(first.exposition())[counted] == 1
+    assert counted not in series(second.exposition())
+    assert b"specroute" not in generate_latest(REGISTRY)
+    assert type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider"
+    assert type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider"
+    first.close()
+    second.close()
+
+
+def test_it_is_text_of_prometheus(record: Record) -> None:
+    telemetry = setup()
+    telemetry.on_record(record)
+    assert telemetry.content_type.startswith("text/plain; version=")
+    assert b"\n# TYPE specroute_requests_total counter\n" in telemetry.exposition()
+
+
+def test_an_unknown_version_of_the_conventions_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"0\.1\.0, 1\.41, not '2'"):
+        setup(semconv="2")
