@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from backends.sim.counters import Counters
 from backends.sim.spread import LEAST, thresholds
 
 if TYPE_CHECKING:
@@ -67,30 +68,6 @@ class Emission(NamedTuple):  # one a sequence and step: a frozen dataclass costs
     accepted: int
     finished: bool
     acceptance: Acceptance | None = None
-
-
-@dataclass(slots=True)
-class Counters:
-    """Totals since the start, as a server's ``/metrics`` shows them.
-
-    Attributes:
-        steps: Engine steps.
-        drafts: Sequences that were verified with drafts, summed over steps.
-        accepted_by_position: Accepted drafts at each of the N positions.
-        prompt_tokens: Tokens of prompts whose prefill is complete, cached ones included.
-        cached_tokens: Those of them found in the prefix cache.
-        preemptions: Always 0: the KV cache is an estimate, not a limit.
-    """
-
-    steps: int = 0
-    drafts: int = 0
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
-    accepted_by_position: list[int] = field(default_factory=list)
-    generation_tokens: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    preemptions: int = 0
 
 
 class _Sequence:
@@ -296,12 +273,7 @@ class Engine:
             return self._emit(sequence, 1, 0, 0)
         accepted = bisect_left(sequence.limits, -draw / sequence.factor)
         sequence.histogram[accepted] += 1
-        counters = self.counters
-        counters.drafts += 1
-        counters.draft_tokens += drafted
-        counters.accepted_tokens += accepted
-        for position in range(accepted):
-            counters.accepted_by_position[position] += 1
+        self.counters.verified(drafted, accepted)
         return self._emit(sequence, accepted + 1, drafted, accepted)
 
     def _emit(self, sequence: _Sequence, tokens: int, drafted: int, accepted: int) -> Emission:

@@ -2,13 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from backends.sim.closed_loop import closed_loop
 from backends.sim.configuration import Cell, Configuration, Curve
 from backends.sim.engine import Acceptance, Emission, Engine, Job
-from backends.sim.spread import thresholds
 
 CURVE = Curve(seconds=0.02, concurrency=32, growth=0.0, linear_share=0.2)
 SPECULATIVE = Configuration(
@@ -295,33 +292,3 @@ def test_steps_follow_one_another() -> None:
     engine.finish(step)
     with pytest.raises(ValueError, match="not the step under way"):
         engine.finish(step)
-
-
-def test_thresholds_are_the_curve_itself_where_requests_do_not_differ() -> None:
-    assert thresholds((0.8, 0.5), 0.0) == (0.8, 0.5)
-    assert thresholds((), 0.2) == ()
-
-
-def test_spread_of_requests_leaves_the_mean_by_position_where_it_was() -> None:
-    survival = (0.97, 0.8, 0.6, 0.45, 0.3)
-    limits = np.array(thresholds(survival, 0.2))
-    factors = np.maximum(0.05, np.random.default_rng(1).normal(1.0, 0.2, 200_000))
-    accepted = np.minimum(1.0, factors[:, None] * limits)
-    steps = 1.0 / (1.0 + accepted.sum(axis=1))
-    assert (accepted * steps[:, None]).sum(axis=0) / steps.sum() == pytest.approx(survival, abs=0.002)
-    assert list(limits) == sorted(limits, reverse=True)
-
-
-def test_closed_loop_measures_whole_steps_after_the_warm_up() -> None:
-    engine = Engine(BASELINE, seed=1)
-    endless = (job(str(number), prompt=1, output=10) for number in range(10**6))
-    measured = closed_loop(engine, endless, clients=4, warm_up=1.0, window=5.0)
-    assert 5.0 <= measured.seconds < 5.0 + BASELINE.step(4) + 4e-4
-    assert measured.tokens_per_second == pytest.approx(4 / BASELINE.step(4), rel=0.1)
-    assert measured.mean_accepted_length == 1.0
-    assert measured.finished == pytest.approx(measured.tokens / 10, abs=4)
-
-
-def test_closed_loop_needs_a_client() -> None:
-    with pytest.raises(ValueError, match="at least one client"):
-        closed_loop(Engine(BASELINE, seed=1), iter([]), clients=0, warm_up=0.0, window=1.0)
