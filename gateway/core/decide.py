@@ -98,7 +98,7 @@ class NoCandidate:
 
     Attributes:
         kind: One of :data:`gateway.core.reasons.REFUSALS`.
-        busy: All that stands in the way will pass by itself, so the client may try again.
+        busy: A backend that could take the request is only full, so the client may try again.
     """
 
     kind: str
@@ -160,22 +160,26 @@ def decide(
             fleet_revision=snapshot.revision,
         )
 
-    ordered, ties = _order(chosen_from, route, policy, draw, now)
-    reason, propensity = _reason(features, sorted_pool), 1.0 / ties
-    if route.baseline_share and features.hints.backend is None and sorted_pool.capable:
-        baselines = {state.backend.name for state, _ in sorted_pool.baselines}
-        if baselines and ordered[0].backend not in baselines:
-            if draw.explore < route.baseline_share:
-                first, ties = _order(sorted_pool.baselines, route, policy, draw, now)
-                ordered = (*first, *(one for one in ordered if one.backend not in baselines))
-                reason, propensity = reasons.BASELINE_SHARE, route.baseline_share / ties
-            else:
-                propensity *= 1.0 - route.baseline_share
+    usual = _order(chosen_from, route, policy, draw, now)
+    ordered, rejected = usual.candidates, sorted_pool.rejected
+    reason, propensity = _reason(features, sorted_pool), usual.chance(ordered[0])
+    baselines = {state.backend.name for state, _ in sorted_pool.baselines}
+    # All of the cheapest are looked at, not only the drawn one: a baseline among them has its chance already,
+    # and the share must not depend on the draw between equals.
+    if baselines and sorted_pool.capable and any(one.backend not in baselines for one in usual.cheapest):
+        measured = _order(sorted_pool.baselines, route, policy, draw, now)
+        if draw.explore < route.baseline_share:
+            reason = reasons.BASELINE_SHARE
+            others = (one for one in ordered if one.backend not in baselines)
+            ordered = (*measured.candidates, *others)
+            rejected = tuple(one for one in rejected if one.backend not in baselines)
+        first, share = ordered[0], route.baseline_share
+        propensity = share * measured.chance(first) + (1.0 - share) * usual.chance(first)
     return Decision(
         route=route.name,
         target=target,
         candidates=ordered,
-        rejected=sorted_pool.rejected,
+        rejected=rejected,
         reason=reason,
         propensity=propensity,
         max_attempts=route.max_attempts,
@@ -212,7 +216,11 @@ def _refusal(
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """A pool sorted out; each kept state comes with its rank in the route's preferences."""
+    """A pool sorted out; each kept state comes with its rank in the route's preferences.
+
+    Attributes:
+        baselines: Those that the route's baseline share may go to, named by the route or not.
+    """
 
     capable: tuple[tuple[BackendState, int], ...]
     incapable: tuple[tuple[BackendState, int], ...]
@@ -222,6 +230,7 @@ class _Sorted:
 
 def _sort_out(pool: Sequence[BackendState], features: Features, route: Route) -> _Sorted:
     pin = features.hints.backend
+    shares = route.baseline_share > 0.0 and pin is None
     capable: list[tuple[BackendState, int]] = []
     incapable_ones: list[tuple[BackendState, int]] = []
     baselines: list[tuple[BackendState, int]] = []
@@ -232,35 +241,49 @@ def _sort_out(pool: Sequence[BackendState], features: Features, route: Route) ->
             rejected.append(Rejected(backend.name, reasons.NOT_PINNED, f"the caller chose {pin}"))
             continue
         position = rank(route.prefer, backend) if pin is None else 0
-        if no := unavailable(state):
-            rejected.append(Rejected(backend.name, *no))
-        elif no := incapable(state, features):
-            rejected.append(Rejected(backend.name, *no))
-            if position is not None:
-                incapable_ones.append((state, position))
+        down, unable = unavailable(state), incapable(state, features)
+        if shares and backend.is_baseline and not down and not unable:
+            baselines.append((state, len(route.prefer) if position is None else position))
+        if position is None:
+            rejected.append(
+                Rejected(backend.name, reasons.NOT_PREFERRED, f"route {route.name} does not name it")
+            )
+        elif down:
+            rejected.append(Rejected(backend.name, *down))
+        elif unable:
+            rejected.append(Rejected(backend.name, *unable))
+            incapable_ones.append((state, position))
         else:
-            if backend.is_baseline:
-                baselines.append((state, len(route.prefer) if position is None else position))
-            if position is None:
-                rejected.append(
-                    Rejected(backend.name, reasons.NOT_PREFERRED, f"route {route.name} does not name it")
-                )
-            else:
-                capable.append((state, position))
+            capable.append((state, position))
     return _Sorted(tuple(capable), tuple(incapable_ones), tuple(baselines), tuple(rejected))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """Candidates by cost; the cheapest ones, equal to each other, come in the order of the draw."""
+
+    candidates: tuple[Candidate, ...]
+    equals: int
+
+    @property
+    def cheapest(self) -> tuple[Candidate, ...]:
+        return self.candidates[: self.equals]
+
+    def chance(self, candidate: Candidate) -> float:
+        """Probability, over all draws, with which the candidate comes first."""
+        return (candidate in self.cheapest) / self.equals
 
 
 def _order(
     states: Sequence[tuple[BackendState, int]], route: Route, policy: Policy, draw: Draw, now: float
-) -> tuple[tuple[Candidate, ...], int]:
-    """Candidates by cost, equal ones at the front rotated by the draw; and how many are equal there."""
+) -> _Ordered:
     ordered = sorted(
         (_candidate(state, position, route, policy, now) for state, position in states),
         key=lambda candidate: candidate.cost,
     )
-    ties = sum(candidate.cost == ordered[0].cost for candidate in ordered)
-    turn = int(draw.tie * ties)
-    return (*ordered[turn:ties], *ordered[:turn], *ordered[ties:]), ties
+    equals = sum(candidate.cost == ordered[0].cost for candidate in ordered)
+    turn = int(draw.tie * equals)
+    return _Ordered((*ordered[turn:equals], *ordered[:turn], *ordered[equals:]), equals)
 
 
 def _candidate(state: BackendState, position: int, route: Route, policy: Policy, now: float) -> Candidate:

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from gateway.core import reasons
+from gateway.core.filters import CHARS_PER_TOKEN_AT_MOST, incapable, unavailable
+from tests.factories import features, state
+
+
+def test_a_healthy_server_below_its_limit_is_available() -> None:
+    assert unavailable(state(in_flight=1, max_in_flight=2)) is None
+
+
+def test_a_server_at_its_limit_is_full() -> None:
+    no = unavailable(state(in_flight=2, max_in_flight=2))
+    assert no == (reasons.FULL, "2 requests in flight, its limit")
+
+
+def test_an_unhealthy_server_says_why() -> None:
+    assert unavailable(state(healthy=False, reason="/metrics answered 503")) == (
+        reasons.UNHEALTHY,
+        "/metrics answered 503",
+    )
+
+
+def test_unhealthy_weighs_more_than_full() -> None:
+    no = unavailable(state(healthy=False, reason="reset", in_flight=9, max_in_flight=2))
+    assert no == (reasons.UNHEALTHY, "reset")
+
+
+def test_a_server_that_refuses_nothing_takes_every_parameter() -> None:
+    assert incapable(state(), features(parameters=frozenset({"min_p", "seed"}))) is None
+
+
+def test_a_refused_parameter_is_named() -> None:
+    one = state(refuses=frozenset({"min_p", "logit_bias", "seed"}))
+    no = incapable(one, features(parameters=frozenset({"min_p", "logit_bias", "top_k"})))
+    assert no == (reasons.REFUSES_PARAMETER, "refuses logit_bias, min_p")
+
+
+def test_a_parameter_that_is_not_refused_does_no_harm() -> None:
+    assert incapable(state(refuses=frozenset({"min_p"})), features(parameters=frozenset({"seed"}))) is None
+
+
+@pytest.mark.parametrize(
+    ("prompt_chars", "max_tokens", "fits"),
+    [
+        (0, None, True),
+        (0, 100, True),
+        (0, 101, False),
+        (100 * CHARS_PER_TOKEN_AT_MOST, None, True),
+        (101 * CHARS_PER_TOKEN_AT_MOST - 1, None, True),
+        (101 * CHARS_PER_TOKEN_AT_MOST, None, False),
+        (50 * CHARS_PER_TOKEN_AT_MOST, 50, True),
+        (50 * CHARS_PER_TOKEN_AT_MOST, 51, False),
+    ],
+)
+def test_only_what_certainly_passes_the_context_length_is_out(
+    prompt_chars: int, max_tokens: int | None, fits: bool
+) -> None:
+    no = incapable(state(max_model_len=100), features(prompt_chars=prompt_chars, max_tokens=max_tokens))
+    assert no == (None if fits else (reasons.CONTEXT_TOO_LONG, "prompt and answer need more than 100 tokens"))
+
+
+def test_an_unknown_context_length_stops_nothing() -> None:
+    assert incapable(state(max_model_len=None), features(prompt_chars=10**9, max_tokens=10**9)) is None

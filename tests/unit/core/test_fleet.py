@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.core.fleet import METHODS
+from tests.factories import backend, load, state
+
+STALE_AFTER = 15.0
+
+
+def test_only_the_method_none_is_a_baseline() -> None:
+    assert [method for method in METHODS if backend(method=method).is_baseline] == ["none"]
+
+
+def test_an_api_key_is_not_shown() -> None:
+    assert "canary" not in repr(state(api_key="canary"))
+
+
+def test_labels_tell_backends_apart_although_they_cannot_be_hashed() -> None:
+    plain, labelled = backend(), backend(labels={"zone": "a"})
+    assert plain != labelled
+    assert hash(plain) == hash(labelled)
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "healthy", "available"),
+    [(0, True, True), (1, True, True), (2, True, False), (3, True, False), (0, False, False)],
+)
+def test_available_is_healthy_and_not_full(in_flight: int, healthy: bool, available: bool) -> None:
+    assert state(in_flight=in_flight, healthy=healthy, max_in_flight=2).available is available
+
+
+def test_without_a_scrape_our_own_requests_are_all_that_is_known() -> None:
+    assert state(in_flight=3).queue(0.0, STALE_AFTER) == 3.0
+
+
+def test_a_scrape_counts_what_runs_and_what_waits_and_what_was_sent_since() -> None:
+    one = state(in_flight=5, since_load=2, load=load(running=4, waiting=3, kv_usage=0.5, at=10.0))
+    assert one.queue(11.0, STALE_AFTER) == 9.0
+
+
+def test_requests_that_ended_since_the_scrape_are_taken_off() -> None:
+    one = state(in_flight=0, since_load=-3, load=load(running=4, at=10.0))
+    assert one.queue(11.0, STALE_AFTER) == 1.0
+
+
+def test_what_we_hold_open_is_the_least_there_is() -> None:
+    assert state(in_flight=5, load=load(running=1, at=10.0)).queue(11.0, STALE_AFTER) == 5.0
+    assert state(in_flight=0, since_load=-9, load=load(running=1, at=10.0)).queue(11.0, STALE_AFTER) == 0.0
+
+
+@pytest.mark.parametrize(("age", "queue"), [(STALE_AFTER, 8.0), (STALE_AFTER + 0.001, 2.0)])
+def test_a_scrape_counts_until_it_is_too_old(age: float, queue: float) -> None:
+    one = state(in_flight=2, load=load(running=8, at=10.0))
+    assert one.queue(10.0 + age, STALE_AFTER) == queue
+
+
+def test_a_state_is_equal_by_value() -> None:
+    assert state(in_flight=1) == replace(state(), in_flight=1)

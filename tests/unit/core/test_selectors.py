@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.core.policy import Match, Selector
+from gateway.core.selectors import matches, rank, selects
+from tests.factories import ANY, backend, classification, features
+
+FAST = backend("gemma-mtp4", method="mtp", draft_tokens=4, labels={"hardware": "MI300X", "zone": "a"})
+
+
+@pytest.mark.parametrize(
+    ("selector", "named"),
+    [
+        (Selector(), True),
+        (Selector(name="gemma-mtp4"), True),
+        (Selector(name="gemma-mtp"), False),
+        (Selector(name="gemma-*"), True),
+        (Selector(name="gemma-mtp?"), True),
+        (Selector(name="GEMMA-*"), False),
+        (Selector(method="mtp"), True),
+        (Selector(method="eagle3"), False),
+        (Selector(draft_tokens=4), True),
+        (Selector(draft_tokens=0), False),
+        (Selector(labels={"hardware": "MI300X"}), True),
+        (Selector(labels={"hardware": "MI300X", "zone": "a"}), True),
+        (Selector(labels={"hardware": "MI300X", "zone": "b"}), False),
+        (Selector(labels={"rack": "7"}), False),
+        (Selector("gemma-*", "mtp", 4, {"zone": "a"}), True),
+        (Selector("gemma-*", "mtp", 5, {"zone": "a"}), False),
+    ],
+)
+def test_all_given_fields_of_a_selector_must_fit(selector: Selector, named: bool) -> None:
+    assert selects(selector, FAST) is named
+
+
+def test_zero_draft_tokens_is_a_condition_like_any_other() -> None:
+    assert selects(Selector(draft_tokens=0), backend(draft_tokens=0))
+
+
+def test_the_rank_is_the_first_preference_that_names_the_backend() -> None:
+    order = (Selector(method="eagle3"), Selector(method="mtp"), ANY)
+    assert [rank(order, one) for one in (FAST, backend(method="eagle3"), backend())] == [1, 0, 2]
+
+
+def test_a_backend_that_no_preference_names_has_no_rank() -> None:
+    assert rank((Selector(method="eagle3"),), FAST) is None
+    assert rank((), FAST) is None
+
+
+@pytest.mark.parametrize(
+    ("match", "request_given", "taken"),
+    [
+        ({}, {}, True),
+        ({"models": frozenset({"tiny"})}, {}, True),
+        ({"models": frozenset({"tiny"})}, {"model": "org/Tiny"}, False),
+        ({"languages": frozenset({"de"})}, {"language": "en", "output_language": "de"}, True),
+        ({"languages": frozenset({"de"})}, {"language": "de", "output_language": "en"}, False),
+        ({"endpoints": frozenset({"chat"})}, {}, True),
+        ({"endpoints": frozenset({"chat"})}, {"endpoint": "completions"}, False),
+        ({"stream": True}, {"stream": True}, True),
+        ({"stream": True}, {"stream": False}, False),
+        ({"stream": False}, {"stream": False}, True),
+        ({"stream": False}, {"stream": True}, False),
+        ({"tenants": frozenset({"acme"})}, {"tenant": "acme"}, True),
+        ({"tenants": frozenset({"acme"})}, {"tenant": "other"}, False),
+        ({"tenants": frozenset({"acme"})}, {}, False),
+        ({"min_prompt_tokens": 10}, {"prompt_chars": 40}, True),
+        ({"min_prompt_tokens": 10}, {"prompt_chars": 39}, False),
+        ({"max_prompt_tokens": 10}, {"prompt_chars": 43}, True),
+        ({"max_prompt_tokens": 10}, {"prompt_chars": 44}, False),
+        ({"max_prompt_tokens": 0}, {"prompt_chars": 4}, False),
+    ],
+)
+def test_a_route_takes_what_meets_each_condition(
+    match: dict[str, Any], request_given: dict[str, Any], taken: bool
+) -> None:
+    assert matches(Match(**match), features(**request_given), classification()) is taken
+
+
+@pytest.mark.parametrize(
+    ("label", "confidence", "taken"), [("math", 0.5, True), ("math", 0.49, False), ("code", 0.9, False)]
+)
+def test_the_label_counts_only_with_enough_confidence(label: str, confidence: float, taken: bool) -> None:
+    wanted = Match(workloads=frozenset({"math"}), min_confidence=0.5)
+    assert matches(wanted, features(), classification(label, confidence)) is taken
+
+
+def test_one_unmet_condition_is_enough() -> None:
+    wanted = Match(models=frozenset({"tiny"}), workloads=frozenset({"math"}), stream=False)
+    assert not matches(wanted, features(stream=True), classification("math"))
