@@ -1,12 +1,19 @@
-"""Which workload a request is: hints first, then ordered rules, then a default."""
+"""Which workload a request is: hints first, then a classifier, then a default where it is not sure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gateway.core.features import WORKLOADS
+from gateway.core.language import UNKNOWN
+from gateway.core.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gateway.core.features import Features, RequestView
+    from gateway.core.policy import ClassifierSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +31,68 @@ class Classification:
     confidence: float
     source: str
     scores: Mapping[str, float] = field(default_factory=dict)
+
+
+class Classifier(Protocol):
+    """Whatever labels requests. A pure function of its arguments; it neither waits nor keeps text."""
+
+    def label(self, view: RequestView, features: Features) -> Classification:
+        """Gives the most likely label, however unsure; the caller applies the threshold."""
+        ...
+
+
+_BY_NAME: Final = {rule.name: rule for rule in RULES}
+_NOTHING: Final = Classification("chat", 0.0, "default")
+
+
+class RuleClassifier:
+    """The first rule of :data:`gateway.core.rules.RULES` that fits."""
+
+    def label(self, view: RequestView, features: Features) -> Classification:  # noqa: ARG002  # rules read no text
+        """Gives the label of the first rule that fits, with confidence 0 where none does."""
+        for rule in RULES:
+            if rule.fits(features):
+                return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
+        return _NOTHING
+
+
+def classify(
+    view: RequestView, features: Features, settings: ClassifierSettings, classifier: Classifier
+) -> Classification:
+    """Labels a request.
+
+    A trusted hint decides where it names a known label; otherwise the classifier does, and below the
+    policy's threshold the policy's default is taken.
+    """
+    hint = features.hints.workload
+    if hint is not None and settings.trust_hints and (hint in WORKLOADS or hint == settings.default):
+        return Classification(hint, 1.0, "hint")
+    found = classifier.label(view, features)
+    if found.confidence < settings.threshold:
+        return Classification(settings.default, found.confidence, "default", found.scores)
+    return found
+
+
+def reason(classification: Classification, features: Features) -> str:
+    """Says in words why a request got its label, for people who ask.
+
+    Example:
+        ``code, because the message asks for code (code_words 3); rule code_asked, confidence 0.92``
+    """
+    label, source, confidence = classification.label, classification.source, classification.confidence
+    if source == "hint":
+        return f"{label}, because the caller said so"
+    if source == "default":
+        return f"{label}, the policy's default, because nothing was sure enough (confidence {confidence:.2f})"
+    kind, _, name = source.partition(":")
+    rule = _BY_NAME.get(name) if kind == "rule" else None
+    if rule is None:
+        return f"{label}, because {kind} {name} finds it most likely (confidence {confidence:.2f})"
+    marks = [
+        f"{mark} {getattr(features.marks, mark)}" for mark in rule.evidence if getattr(features.marks, mark)
+    ]
+    language = (
+        f"; answer in {features.output_language}" if features.output_language not in {"en", UNKNOWN} else ""
+    )
+    shown = f" ({', '.join(marks)})" if marks else ""
+    return f"{label}, because {rule.because}{shown}{language}; rule {name}, confidence {confidence:.2f}"

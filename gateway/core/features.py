@@ -7,7 +7,12 @@ request), :func:`extract` turns that into :class:`Features`, which are safe to l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from gateway.core import language, marks
+
+if TYPE_CHECKING:
+    from gateway.core.marks import Marks
 
 WORKLOADS: Final = ("math", "code", "chat", "tool_use", "multilingual", "grounded")
 """The closed set of built-in labels. A label names the nature of the text that is about to be generated."""
@@ -20,6 +25,10 @@ ENDPOINTS: Final = (
 
 GENERATING: Final = frozenset({"chat", "completions", "responses", "messages"})
 """Endpoints whose answer is generated token by token, so that speculation matters."""
+
+
+_ASKING_CHARS: Final = 300
+"""Where in a text the language of the answer is asked for: within so many characters of its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,9 @@ class Turn:
     text: str
     chars: int
     calls_tool: bool = False
+
+
+_NO_TURN: Final = Turn("user", "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +107,7 @@ class Features:
         language: ISO 639-1 code of the last user message, ``und`` where unknown.
         output_language: ISO 639-1 code the answer will be in where the request says so
             ("answer in Spanish", a translation), otherwise equal to ``language``.
-        marks: Named densities and counts that the rules read, see :mod:`gateway.core.classify`.
+        marks: Named densities and counts that the rules read, see :mod:`gateway.core.marks`.
     """
 
     endpoint: str
@@ -119,6 +131,54 @@ class Features:
     hints: Hints
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """What the text of a request looks like, as counts and shares between 0 and 1."""
+def _answer_language(view: RequestView, last: str, own: str) -> str:
+    """What the message asks for, then what the system prompt asks for, then the message's own language."""
+    ends = last if len(last) <= 2 * _ASKING_CHARS else f"{last[:_ASKING_CHARS]}\n{last[-_ASKING_CHARS:]}"
+    asked = language.requested(ends)
+    if asked is None:
+        for turn in view.turns:
+            if turn.role == "system":
+                asked = language.requested(turn.text[:_ASKING_CHARS]) or asked
+    return asked or own
+
+
+def extract(view: RequestView) -> Features:
+    """Reads the facts of a request: what it asks for, and what its text looks like.
+
+    The time is bounded: of a long text only the beginning and the end are read.
+    """
+    turns = view.turns
+    last_at = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].role == "user"), None)
+    last = turns[last_at] if last_at is not None else _NO_TURN
+    before = turns[:last_at] if last_at is not None else ()
+    answer = next((turn.text for turn in reversed(before) if turn.role == "assistant"), "")
+    system = [turn for turn in turns if turn.role == "system"]
+    own = language.detect(last.text)
+    return Features(
+        endpoint=view.endpoint,
+        model=view.model,
+        stream=view.stream,
+        n=view.n,
+        max_tokens=view.max_tokens,
+        temperature=view.temperature,
+        parameters=view.parameters,
+        response_format=view.response_format,
+        tool_choice=view.tool_choice,
+        tools=len(view.tools),
+        turns=len(turns),
+        last_role=turns[-1].role if turns else "",
+        system_chars=sum(turn.chars for turn in system),
+        prompt_chars=sum(turn.chars for turn in turns),
+        last_chars=last.chars,
+        language=own,
+        output_language=_answer_language(view, last.text, own),
+        marks=marks.read(
+            last,
+            english=own in {"en", language.UNKNOWN},
+            system="\n".join(turn.text for turn in system),
+            answer=answer,
+            tools=() if view.tool_choice == "none" else view.tools,
+            tool_turns=sum(turn.calls_tool or turn.role == "tool" for turn in turns),
+        ),
+        hints=view.hints,
+    )

@@ -1,0 +1,250 @@
+"""What the text of a request looks like: counts and flags read with the lexicon, in a bounded time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gateway.core import lexicon, lexicon_foreign, lexicon_tools
+from gateway.core.phrase import WORD, stems
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.core.features import Tool, Turn
+
+HEAD_CHARS: Final = 700
+"""What is read of the beginning of a text: the task is usually named there."""
+
+TAIL_CHARS: Final = 300
+"""What is read of its end: the other place where the task is named."""
+
+ASK_CHARS: Final = 260
+"""Of the head and of the tail, where the request itself is looked for rather than the text it is about."""
+
+_TOOL_CHARS: Final = 4000
+_ANSWER_CHARS: Final = 200
+_FOLLOW_UP_CHARS: Final = 120
+_SUPPLIED_LINE: Final = 120
+_QUOTED: Final = re.compile('["“«「](.{100,}?)["”»」]', re.DOTALL)
+_QUESTION_MARKS: Final = "?\uff1f\u061f"
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_COMMON_WORDS: Final = """
+get the and for you are can our not any all how who why
+about after which where there their these those would could should please tell give with from that
+this have what when your into them then than they some such also does want need help know make like
+using used user name names list input output query value values string number data information based
+type given other each retrieve provide returns return specific request response following
+"""
+_COMMON: Final = frozenset(_COMMON_WORDS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the text of a request looks like, as counts, shares between 0 and 1, and flags.
+
+    Of the last user message, unless said otherwise.
+
+    Attributes:
+        fences: Code fences, pairs counted once.
+        code_syntax: Spots that only code or markup has: calls, braces at line ends, statements, tags.
+        code_names: Distinct names of programming languages, formats and systems.
+        code_words: Distinct words of programming.
+        code_request: Asks for something that is code, or in a programming language.
+        code_task: Speaks of a job that is done with code or a command line.
+        latex: Formulas and LaTeX commands.
+        latex_text: LaTeX commands of documents rather than formulas.
+        numbers: Numbers.
+        operators: Arithmetic and relations between terms.
+        math_words: Distinct words of mathematics and measures.
+        math_task: Asks for a value, a solution or a proof.
+        math_sure: Asks for it in words that only mathematics uses.
+        text_task: Asks to condense, reword or search a text.
+        creative: Asks for a story, a poem or a part to be played.
+        translation: Asks for a translation.
+        supplied_chars: Characters of text that was given to work on, apart from the request itself;
+            in a system prompt too.
+        question: Ends with a question mark.
+        tool_overlap: Distinct words that the message and the tools' names and descriptions share.
+        tool_name_overlap: The same with the names alone.
+        tool_text: The system prompt writes tools out as text.
+        tool_action: Orders a deed.
+        plain_order: Says that no tool is to be used, or only thanks.
+        plain_request: Begins with a request for text.
+        tool_turns: Tool calls and results in the conversation.
+        code_before: The last answer held code.
+        follows_up: A short message after an answer.
+    """
+
+    fences: int = 0
+    code_syntax: int = 0
+    code_names: int = 0
+    code_words: int = 0
+    code_request: bool = False
+    code_in: bool = False
+    code_task: bool = False
+    latex: int = 0
+    latex_text: int = 0
+    numbers: int = 0
+    operators: int = 0
+    math_words: int = 0
+    math_count: bool = False
+    math_task: bool = False
+    math_other: bool = False
+    math_sure: bool = False
+    text_task: bool = False
+    creative: bool = False
+    translation: bool = False
+    supplied_chars: int = 0
+    question: bool = False
+    tool_overlap: int = 0
+    tool_name_overlap: int = 0
+    tool_text: bool = False
+    tool_asked: bool = False
+    tool_action: bool = False
+    plain_order: bool = False
+    plain_request: bool = False
+    tool_turns: int = 0
+    code_before: bool = False
+    asked_back: bool = False
+    follows_up: bool = False
+    goes_on: bool = False
+
+
+def _ends(text: str, head: int, tail: int) -> str:
+    return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
+
+
+def _content(text: str) -> frozenset[str]:
+    """The stems of the words that carry meaning."""
+    return stems(word for word in WORD.findall(text) if len(word) > 2 and word not in _COMMON)
+
+
+def _code_syntax(text: str) -> int:
+    lines = sum(1 for line in text.splitlines() if lexicon.CODE_LINE.match(line))
+    return lines + len(lexicon.CODE_SIGN.findall(text)) + bool("select" in text and lexicon.SQL.search(text))
+
+
+def _supplied(text: str, chars: int) -> int:
+    """Characters of what looks given: long lines beside others, a quotation, the rest after a colon."""
+    lines = [len(line) for line in text.splitlines() if line.strip()]
+    given = sum(length for length in lines if length > _SUPPLIED_LINE) if len(lines) > 1 else 0
+    quoted = max((len(found) for found in _QUOTED.findall(text)), default=0)
+    before, colon, after = text.partition(":")
+    behind = len(after) if colon and len(before) <= _SUPPLIED_LINE else 0
+    given = max(given, quoted, behind)
+    return given + max(chars - len(text), 0) if given else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    code: bool = False
+    code_request: bool = False
+    math: bool = False
+    math_terms: int = 0
+    translation: bool = False
+    tool_action: bool = False
+
+
+_ENGLISH: Final = _Foreign()
+
+
+def _foreign(text: str, ask: str) -> _Foreign:
+    code = lexicon_foreign.CODE.search(ask) is not None
+    return _Foreign(
+        code=code,
+        code_request=code and lexicon_foreign.CODE_MADE.search(ask) is not None,
+        math=lexicon_foreign.MATH_TASK.search(ask) is not None,
+        math_terms=len(set(lexicon_foreign.MATH_TERMS.findall(text))),
+        translation=lexicon_foreign.TRANSLATION.search(ask) is not None,
+        tool_action=lexicon_foreign.TOOL_ACTION.search(ask) is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    overlap: int = 0
+    name_overlap: int = 0
+    asked: bool = False
+    action: bool = False
+
+
+def _offer(ask: str, tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
+    """What the message has to do with the tools that may be called."""
+    if not tools:
+        return _Offer()
+    said = _content(ask)
+    names = " ".join(_CAMEL.sub(" ", tool.name) for tool in tools)[:_TOOL_CHARS].replace("_", " ").lower()
+    named = said & _content(names)
+    described = said & _content(" ".join(tool.description for tool in tools)[:_TOOL_CHARS].lower())
+    return _Offer(
+        overlap=len(named | described),
+        name_overlap=len(named),
+        asked=lexicon_tools.TOOL_ASKED.search(ask) is not None,
+        action=foreign_action or lexicon_tools.TOOL_ACTION.search(ask) is not None,
+    )
+
+
+def _written_tools(system: str) -> bool:
+    return lexicon_tools.TOOL_TEXT.found(system, stems(WORD.findall(system))) if system else False
+
+
+def read(
+    last: Turn, *, english: bool, system: str, answer: str, tools: Sequence[Tool], tool_turns: int
+) -> Marks:
+    """Reads the marks of a conversation.
+
+    Args:
+        last: The last user message.
+        english: Whether it is in English, as far as is known.
+        system: The system prompt, or its head and tail.
+        answer: The last assistant message before it, empty where there is none.
+        tools: The tools that may be called.
+        tool_turns: Tool calls and results so far.
+    """
+    text = _ends(last.text, HEAD_CHARS, TAIL_CHARS).lower()
+    ask = _ends(text, ASK_CHARS, ASK_CHARS)
+    words = frozenset(WORD.findall(text))
+    found = stems(words)
+    foreign = _ENGLISH if english else _foreign(text, ask)
+    offer = _offer(ask, tools, foreign_action=foreign.tool_action)
+    return Marks(
+        fences=(last.text.count("```") + 1) // 2,
+        code_syntax=_code_syntax(text),
+        code_names=len(words & lexicon.CODE_NAMES),
+        code_words=len(words & lexicon.CODE_WORDS) + foreign.code,
+        code_request=foreign.code_request or lexicon.CODE_REQUEST.search(ask) is not None,
+        code_in=lexicon.CODE_IN.search(ask) is not None,
+        code_task=lexicon.CODE_TASK.found(ask, found),
+        latex=len(lexicon.LATEX.findall(text)),
+        latex_text=len(lexicon.LATEX_TEXT.findall(text)),
+        numbers=len(lexicon.NUMBER.findall(text)),
+        operators=len(lexicon.OPERATOR.findall(text)),
+        math_words=len(words & lexicon.MATH_WORDS) + foreign.math_terms,
+        math_count=lexicon.MATH_COUNT.search(ask) is not None,
+        math_task=lexicon.MATH_TASK.search(ask) is not None,
+        math_other=foreign.math,
+        math_sure=lexicon.MATH_SURE.found(ask, found),
+        text_task=lexicon.TEXT_TASK.found(ask, found),
+        creative=lexicon.CREATIVE.search(ask) is not None,
+        translation=foreign.translation or lexicon.TRANSLATION.found(ask, found),
+        supplied_chars=_supplied(last.text, last.chars),
+        question=any(mark in ask for mark in _QUESTION_MARKS),
+        tool_overlap=offer.overlap,
+        tool_name_overlap=offer.name_overlap,
+        tool_text=_written_tools(_ends(system, HEAD_CHARS, TAIL_CHARS).lower()),
+        tool_asked=offer.asked,
+        tool_action=offer.action,
+        plain_order=lexicon_tools.PLAIN_ORDER.found(ask, found),
+        plain_request=lexicon_tools.PLAIN_REQUEST.search(ask) is not None,
+        tool_turns=tool_turns,
+        code_before="```" in answer,
+        asked_back=lexicon_tools.ASKED_BACK.search(answer[-_ANSWER_CHARS:].lower()) is not None,
+        follows_up=bool(answer) and last.chars < _FOLLOW_UP_CHARS,
+        goes_on=bool(answer) and _goes_on(ask),
+    )
+
+
+def _goes_on(ask: str) -> bool:
+    return lexicon_tools.FOLLOWS.search(ask) is not None and lexicon_tools.SWITCH.search(ask) is None

@@ -1,0 +1,324 @@
+"""From the bytes of a request to the few fields that are read of it; the bytes themselves are forwarded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from gateway.core.features import Hints, RequestView, Tool, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HEAD_CHARS: Final = 3000
+"""Characters kept of the beginning of a text."""
+
+TAIL_CHARS: Final = 1000
+"""Characters kept of its end."""
+
+WORKLOAD_HEADER: Final = b"x-specroute-workload"
+BACKEND_HEADER: Final = b"x-specroute-backend"
+SESSION_HEADER: Final = b"x-session-id"
+
+_HINT_CHARS: Final = 128
+_TOOLS: Final = 64
+_DESCRIPTION_CHARS: Final = 200
+_TOKEN_CHARS: Final = 4
+_HIGHEST_TEMPERATURE: Final = 1e6
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A body that no backend could read: a value, mapped to an error answer at the edge.
+
+    Attributes:
+        message: What is wrong, for the client.
+    """
+
+    message: str
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+_Content: TypeAlias = str | list[_Part | str] | None
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    type: str = ""
+    content: _Content = None
+    tool_calls: list[msgspec.Raw] | None = None
+    output: _Content = None
+
+
+class _Function(msgspec.Struct):
+    name: str = ""
+    description: str | None = None
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+    description: str | None = None
+    function: _Function | None = None
+
+
+class _Typed(msgspec.Struct):
+    type: str = ""
+    mode: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    workload: str | None = None
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class _Parameters(msgspec.Struct):
+    allowed_token_ids: msgspec.Raw = msgspec.Raw()
+    bad_words: msgspec.Raw = msgspec.Raw()
+    best_of: msgspec.Raw = msgspec.Raw()
+    echo: msgspec.Raw = msgspec.Raw()
+    frequency_penalty: msgspec.Raw = msgspec.Raw()
+    guided_choice: msgspec.Raw = msgspec.Raw()
+    guided_grammar: msgspec.Raw = msgspec.Raw()
+    guided_json: msgspec.Raw = msgspec.Raw()
+    guided_regex: msgspec.Raw = msgspec.Raw()
+    ignore_eos: msgspec.Raw = msgspec.Raw()
+    logit_bias: msgspec.Raw = msgspec.Raw()
+    logits_processors: msgspec.Raw = msgspec.Raw()
+    logprobs: msgspec.Raw = msgspec.Raw()
+    min_p: msgspec.Raw = msgspec.Raw()
+    min_tokens: msgspec.Raw = msgspec.Raw()
+    presence_penalty: msgspec.Raw = msgspec.Raw()
+    prompt_logprobs: msgspec.Raw = msgspec.Raw()
+    repetition_penalty: msgspec.Raw = msgspec.Raw()
+    seed: msgspec.Raw = msgspec.Raw()
+    stop: msgspec.Raw = msgspec.Raw()
+    stop_token_ids: msgspec.Raw = msgspec.Raw()
+    structured_outputs: msgspec.Raw = msgspec.Raw()
+    top_logprobs: msgspec.Raw = msgspec.Raw()
+    use_beam_search: msgspec.Raw = msgspec.Raw()
+
+
+PARAMETERS: Final = _Parameters.__struct_fields__
+"""Sampling and output parameters that a capability filter may ask for."""
+
+
+# Everything but the model is taken as it comes and read by itself, so that one strange field costs no other.
+class _Body(_Parameters):
+    model: str | None = None
+    stream: Any = None
+    n: Any = None
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    max_output_tokens: Any = None
+    temperature: Any = None
+    stream_options: msgspec.Raw = msgspec.Raw()
+    response_format: msgspec.Raw = msgspec.Raw()
+    tool_choice: msgspec.Raw = msgspec.Raw()
+    tools: msgspec.Raw = msgspec.Raw()
+    messages: msgspec.Raw = msgspec.Raw()
+    system: msgspec.Raw = msgspec.Raw()
+    instructions: msgspec.Raw = msgspec.Raw()
+    prompt: msgspec.Raw = msgspec.Raw()
+    input: msgspec.Raw = msgspec.Raw()
+    metadata: msgspec.Raw = msgspec.Raw()
+
+
+_ABSENT: Final = frozenset({b"", b"null"})
+_NEUTRAL: Final = _ABSENT | {b"false", b"0", b"0.0", b"{}", b"[]", b'""'}
+# A seed of 0 is a seed; "logprobs": 0 asks a completion for the chosen token's.
+_ZERO_COUNTS: Final = frozenset({"seed", "logprobs", "prompt_logprobs"})
+_ZERO_NEUTRAL: Final = _ABSENT | {b"false"}
+
+_BODY: Final = msgspec.json.Decoder(_Body)
+_MESSAGES: Final = msgspec.json.Decoder(list[_Message])
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
+_CONTENT: Final = msgspec.json.Decoder(_Content)
+_PROMPT: Final = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
+_RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_TOOL: Final = msgspec.json.Decoder(_Tool)
+_TYPED: Final = msgspec.json.Decoder(str | _Typed)
+_METADATA: Final = msgspec.json.Decoder(_Metadata)
+_STREAM_OPTIONS: Final = msgspec.json.Decoder(_StreamOptions)
+
+_TOOL_CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+_ROLES: Final = {"developer": "system", "function": "tool"}
+
+
+def _decode(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, otherwise: D) -> T | D:
+    """Reads one field, or nothing where it is absent or of a strange shape: the backend judges it."""
+    if not raw:
+        return otherwise
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return otherwise
+
+
+def _turn(role: str, text: str, *, calls_tool: bool = False) -> Turn:
+    chars = len(text)
+    if chars > HEAD_CHARS + TAIL_CHARS:
+        text = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
+    return Turn(_ROLES.get(role, role), text, chars, calls_tool)
+
+
+def _text(content: _Content) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = (part if isinstance(part, str) else part.text for part in content)
+    return "\n".join(text for text in texts if text)
+
+
+def _kinds(content: _Content) -> set[str]:
+    return {part.type for part in content if isinstance(part, _Part)} if isinstance(content, list) else set()
+
+
+def _message(message: _Message) -> Turn:
+    """One message, in the shape of chat completions, responses or messages."""
+    if message.type == "function_call":
+        return Turn("assistant", "", 0, calls_tool=True)
+    if message.type == "function_call_output":
+        return _turn("tool", _text(message.output))
+    kinds = _kinds(message.content)
+    text = _text(message.content)
+    if message.role == "user" and "tool_result" in kinds and not text:
+        return _turn("tool", text)
+    calls = message.role == "assistant" and (bool(message.tool_calls) or "tool_use" in kinds)
+    return _turn(message.role or "user", text, calls_tool=calls)
+
+
+def _messages(raw: msgspec.Raw) -> Iterator[Turn]:
+    messages = _decode(_MESSAGES, raw, None)
+    if messages is None:
+        each = (_decode(_MESSAGE, item, None) for item in _decode(_RAWS, raw, []))
+        messages = [message for message in each if message is not None]
+    return map(_message, messages)
+
+
+def _prompt(raw: msgspec.Raw) -> Iterator[Turn]:
+    """A prompt or input: a text, several, token ids, several lists of them, or messages."""
+    prompt = _decode(_PROMPT, raw, None)
+    if prompt is None:
+        yield from _messages(raw)
+    elif isinstance(prompt, str):
+        yield _turn("user", prompt)
+    else:
+        tokens = sum(
+            1 if isinstance(item, int) else len(item) for item in prompt if not isinstance(item, str)
+        )
+        if tokens:
+            yield Turn("user", "", tokens * _TOKEN_CHARS)
+        yield from (_turn("user", item) for item in prompt if isinstance(item, str))
+
+
+def _turns(body: _Body) -> Iterator[Turn]:
+    for raw in (body.system, body.instructions):
+        text = _text(_decode(_CONTENT, raw, None))
+        if text:
+            yield _turn("system", text)
+    yield from _messages(body.messages)
+    yield from _prompt(body.prompt)
+    yield from _prompt(body.input)
+
+
+def _tools(raw: msgspec.Raw) -> Iterator[Tool]:
+    for item in _decode(_RAWS, raw, []):
+        tool = _decode(_TOOL, item, None) or _Tool()
+        function = tool.function or tool
+        yield Tool(function.name, (function.description or "")[:_DESCRIPTION_CHARS])
+
+
+def _tool_choice(raw: msgspec.Raw) -> str:
+    choice = _decode(_TYPED, raw, "")
+    if isinstance(choice, str):
+        return _TOOL_CHOICES.get(choice, "")
+    return _TOOL_CHOICES.get(choice.mode) or _TOOL_CHOICES.get(choice.type, "named")
+
+
+def _response_format(raw: msgspec.Raw) -> str:
+    chosen = _decode(_TYPED, raw, "")
+    return (chosen if isinstance(chosen, str) else chosen.type) or "text"
+
+
+def _parameters(body: _Body) -> frozenset[str]:
+    return frozenset(
+        name
+        for name in PARAMETERS
+        if (raw := getattr(body, name))
+        and bytes(raw) not in (_ZERO_NEUTRAL if name in _ZERO_COUNTS else _NEUTRAL)
+    )
+
+
+def _hint(value: bytes | str | None) -> str | None:
+    """A hint as it may go into a record: printable, short, not empty."""
+    if not value:
+        return None
+    text = (value if isinstance(value, str) else value.decode("latin-1")).strip()[:_HINT_CHARS]
+    return text if text and text.isprintable() else None
+
+
+def _hints(headers: Mapping[bytes, bytes], metadata: _Metadata) -> Hints:
+    return Hints(
+        workload=_hint(headers.get(WORKLOAD_HEADER)) or _hint(metadata.workload),
+        backend=_hint(headers.get(BACKEND_HEADER)),
+        session=_hint(headers.get(SESSION_HEADER)),
+    )
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _max_tokens(body: _Body) -> int | None:
+    limits = map(_count, (body.max_tokens, body.max_completion_tokens, body.max_output_tokens))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _temperature(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST_TEMPERATURE else None
+
+
+def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestView | Malformed:
+    """Reads what a request is about; never raises, whatever the bytes are.
+
+    Args:
+        endpoint: One of :data:`gateway.core.features.ENDPOINTS`.
+        body: The JSON body as received.
+        headers: Request headers by lower-cased name.
+
+    Returns:
+        The view, or :class:`Malformed` where the body is not a JSON object or its model is not a string.
+        Everything else that is strange is left out of the view, for the backend to judge.
+    """
+    try:
+        read = _BODY.decode(body)
+    except msgspec.ValidationError:
+        return Malformed("the body must be a JSON object whose 'model' is a string")
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Malformed(f"the body is not valid JSON: {error}")
+    return RequestView(
+        endpoint=endpoint,
+        model=read.model or "",
+        stream=read.stream is True,
+        include_usage=bool(_decode(_STREAM_OPTIONS, read.stream_options, _StreamOptions()).include_usage),
+        n=_count(read.n) or 1,
+        max_tokens=_max_tokens(read),
+        temperature=_temperature(read.temperature),
+        parameters=_parameters(read),
+        response_format=_response_format(read.response_format),
+        tool_choice=_tool_choice(read.tool_choice),
+        tools=tuple(_tools(read.tools))[:_TOOLS],
+        turns=tuple(_turns(read)),
+        hints=_hints(headers, _decode(_METADATA, read.metadata, _Metadata())),
+    )

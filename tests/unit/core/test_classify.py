@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from gateway.core.classify import Classification, RuleClassifier, classify, reason
+from gateway.core.features import WORKLOADS, Features, Hints, RequestView, Tool, Turn, extract
+from gateway.core.policy import ClassifierSettings
+
+RULES = RuleClassifier()
+SETTINGS = ClassifierSettings()
+
+
+class Fixed:
+    """A classifier of another kind than rules."""
+
+    def __init__(self, found: Classification) -> None:
+        self.found = found
+
+    def label(self, view: RequestView, features: Features) -> Classification:  # noqa: ARG002  # the answer is given
+        return self.found
+
+
+def view(text: str, *, hint: str | None = None, tools: tuple[Tool, ...] = ()) -> RequestView:
+    return RequestView(
+        endpoint="chat",
+        model="m",
+        turns=(Turn("user", text, len(text)),),
+        tools=tools,
+        hints=Hints(workload=hint),
+    )
+
+
+def label(text: str, settings: ClassifierSettings = SETTINGS, **more: Any) -> Classification:
+    asked = view(text, **more)
+    return classify(asked, extract(asked), settings, RULES)
+
+
+def why(text: str, **more: Any) -> str:
+    asked = view(text, **more)
+    features = extract(asked)
+    return reason(classify(asked, features, SETTINGS, RULES), features)
+
+
+def test_a_trusted_hint_decides() -> None:
+    assert label("Prove that 2 + 2 = 4", hint="code") == Classification("code", 1.0, "hint")
+
+
+def test_a_hint_may_name_the_default_of_the_policy() -> None:
+    assert label("hello", ClassifierSettings(default="bulk"), hint="bulk").source == "hint"
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"), [(ClassifierSettings(trust_hints=False), "code"), (SETTINGS, "no such workload")]
+)
+def test_other_hints_do_not_decide(settings: ClassifierSettings, hint: str) -> None:
+    found = label("Prove that 2 + 2 = 4", settings, hint=hint)
+    assert (found.label, found.source) == ("math", "rule:math_named")
+
+
+def test_below_the_threshold_the_default_of_the_policy_is_taken() -> None:
+    found = label("Tell me about Rome.", ClassifierSettings(default="grounded", threshold=0.9))
+    assert (found.label, found.source) == ("grounded", "default")
+    assert found.confidence < 0.9
+
+
+def test_at_the_threshold_the_label_is_kept() -> None:
+    confidence = label("Tell me about Rome.").confidence
+    assert label("Tell me about Rome.", ClassifierSettings(threshold=confidence)).source == "rule:otherwise"
+
+
+def test_a_request_without_text_gets_the_default() -> None:
+    assert label("") == Classification("chat", 0.0, "default")
+
+
+def test_another_classifier_may_take_the_place_of_the_rules() -> None:
+    found = Classification("math", 0.7, "model:m1", {"math": 0.7, "chat": 0.3})
+    asked = view("hello")
+    assert classify(asked, extract(asked), SETTINGS, Fixed(found)) is found
+    unsure = classify(asked, extract(asked), ClassifierSettings(threshold=0.8), Fixed(found))
+    assert (unsure.label, unsure.source, unsure.scores) == ("chat", "default", found.scores)
+
+
+def test_rules_give_labels_of_the_closed_set() -> None:
+    assert label("Write a Python function that adds.").label in WORKLOADS
+
+
+def test_the_reason_of_a_rule_names_its_evidence() -> None:
+    text = why("Write a Python function that adds two numbers.")
+    assert text.startswith("code, because the message asks for code (code_names 1")
+    assert text.endswith("; rule code_asked, confidence 0.92")
+
+
+def test_the_reason_names_the_language_of_the_answer() -> None:
+    assert "answer in fr" in why("Comment puis-je garder le pain frais ?")
+
+
+def test_the_reason_of_a_hint_is_the_caller() -> None:
+    assert why("hello", hint="math") == "math, because the caller said so"
+
+
+def test_the_reason_of_the_default_is_the_lack_of_another() -> None:
+    assert "the policy's default" in why("")
+
+
+def test_the_reason_of_a_model_is_its_confidence() -> None:
+    features = extract(view("hello"))
+    found = Classification("math", 0.7, "model:m1")
+    assert reason(found, features) == "math, because model m1 finds it most likely (confidence 0.70)"
+
+
+def test_a_rule_of_another_version_has_a_reason_too() -> None:
+    found = dataclasses.replace(label("Tell me about Rome."), source="rule:retired")
+    assert "rule retired" in reason(found, extract(view("hello")))

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.features import Hints, RequestView, Tool, Turn
+from gateway.wire.inbound import HEAD_CHARS, PARAMETERS, TAIL_CHARS, Malformed, view
+
+
+def read(headers: dict[bytes, bytes] | None = None, /, endpoint: str = "chat", **body: Any) -> RequestView:
+    found = view(endpoint, json.dumps(body).encode(), headers or {})
+    assert isinstance(found, RequestView)
+    return found
+
+
+def user(content: Any) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": content}]
+
+
+def test_reads_a_chat_request() -> None:
+    found = read(
+        model="m",
+        stream=True,
+        stream_options={"include_usage": True},
+        n=2,
+        max_tokens=20,
+        max_completion_tokens=10,
+        temperature=0,
+        messages=[{"role": "developer", "content": "Be kind."}, {"role": "user", "content": "Hi"}],
+        something_new={"a": [1]},
+    )
+    assert found == RequestView(
+        endpoint="chat",
+        model="m",
+        stream=True,
+        include_usage=True,
+        n=2,
+        max_tokens=10,
+        temperature=0.0,
+        turns=(Turn("system", "Be kind.", 8), Turn("user", "Hi", 2)),
+    )
+
+
+def test_an_empty_object_is_a_request() -> None:
+    assert read() == RequestView(endpoint="chat", model="")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b'{"model": "m"', "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not valid JSON"),
+        (b"[]", "JSON object"),
+        (b"null", "JSON object"),
+        (b'"text"', "JSON object"),
+        (b'{"model": 5}', "'model' is a string"),
+    ],
+)
+def test_a_body_that_no_backend_could_read_is_malformed(body: bytes, message: str) -> None:
+    found = view("chat", body, {})
+    assert isinstance(found, Malformed)
+    assert message in found.message
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("Hi", "Hi"),
+        (None, ""),
+        (
+            [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "x"}}],
+            "What is this?",
+        ),
+        ([{"type": "input_text", "text": "a"}, "b"], "a\nb"),
+        ([], ""),
+    ],
+)
+def test_reads_text_parts_and_nothing(content: Any, text: str) -> None:
+    assert read(messages=user(content)).turns == (Turn("user", text, len(text)),)
+
+
+def test_a_strange_message_costs_no_other() -> None:
+    found = read(model="m", messages=[*user("a"), {"role": "user", "content": 5}, "b", None, *user("c")])
+    assert [turn.text for turn in found.turns] == ["a", "c"]
+
+
+@pytest.mark.parametrize("strange", [5, "text", None, {"role": "user"}, True])
+def test_strange_messages_are_left_to_the_backend(strange: Any) -> None:
+    assert read(messages=strange, model="m") == RequestView(endpoint="chat", model="m")
+
+
+def test_the_head_and_the_tail_of_a_long_text_are_kept() -> None:
+    text = "a" * HEAD_CHARS + "b" * 5000 + "c" * TAIL_CHARS
+    (turn,) = read(messages=user(text)).turns
+    assert turn == Turn("user", "a" * HEAD_CHARS + "\n" + "c" * TAIL_CHARS, len(text))
+
+
+def test_tool_calls_and_results_are_told_apart() -> None:
+    found = read(
+        messages=[
+            *user("Weather?"),
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+            {"role": "tool", "content": "3 degrees"},
+            {"role": "function", "content": "3 degrees"},
+            {"role": "assistant", "content": "Cold.", "tool_calls": []},
+        ]
+    )
+    assert [(turn.role, turn.calls_tool) for turn in found.turns] == [
+        ("user", False),
+        ("assistant", True),
+        ("tool", False),
+        ("tool", False),
+        ("assistant", False),
+    ]
+
+
+def test_reads_a_request_of_the_responses_endpoint() -> None:
+    found = read(
+        endpoint="responses",
+        instructions="Be kind.",
+        max_output_tokens=9,
+        input=[
+            {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
+            {"type": "function_call", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "output": "3 degrees"},
+        ],
+        tools=[{"type": "function", "name": "f", "description": "d"}],
+    )
+    assert found.max_tokens == 9
+    assert found.tools == (Tool("f", "d"),)
+    assert found.turns == (
+        Turn("system", "Be kind.", 8),
+        Turn("user", "Weather?", 8),
+        Turn("assistant", "", 0, calls_tool=True),
+        Turn("tool", "3 degrees", 9),
+    )
+
+
+def test_reads_a_request_of_the_messages_endpoint() -> None:
+    found = read(
+        endpoint="messages",
+        system=[{"type": "text", "text": "Be kind."}],
+        tools=[{"name": "f", "description": "d", "input_schema": {}}],
+        tool_choice={"type": "any"},
+        messages=[
+            *user("Weather?"),
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "3"}]},
+        ],
+    )
+    assert (found.tools, found.tool_choice) == ((Tool("f", "d"),), "required")
+    assert [(turn.role, turn.calls_tool) for turn in found.turns] == [
+        ("system", False),
+        ("user", False),
+        ("assistant", True),
+        ("tool", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "turns"),
+    [
+        ("once", (Turn("user", "once", 4),)),
+        (["once", "twice"], (Turn("user", "once", 4), Turn("user", "twice", 5))),
+        ([1, 2, 3], (Turn("user", "", 12),)),
+        ([[1, 2], [3]], (Turn("user", "", 12),)),
+        ([], ()),
+        ([None], ()),
+        (7, ()),
+        (None, ()),
+    ],
+)
+@pytest.mark.parametrize("field", ["prompt", "input"])
+def test_reads_prompts_of_texts_and_token_ids(field: str, prompt: Any, turns: tuple[Turn, ...]) -> None:
+    assert read(endpoint="completions", **{field: prompt}).turns == turns
+
+
+def test_reads_names_and_descriptions_of_tools() -> None:
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "f", "description": "d" * 5000, "parameters": {"a": [1, {}]}},
+        },
+        {"type": "function", "function": {"name": "g", "description": None}},
+        "strange",
+        {"type": "function", "function": 5},
+    ]
+    found = read(tools=tools).tools
+    assert [tool.name for tool in found] == ["f", "g", "", ""]
+    assert 0 < len(found[0].description) < 5000
+
+
+def test_many_tools_are_cut_short() -> None:
+    assert 0 < len(read(tools=[{"name": f"t{i}"} for i in range(1000)]).tools) < 1000
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("auto", "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        ({"type": "function", "function": {"name": "f"}}, "named"),
+        ({"type": "tool", "name": "f"}, "named"),
+        ({"type": "auto"}, "auto"),
+        ({"type": "allowed_tools", "mode": "required", "tools": []}, "required"),
+        (None, ""),
+        ("strange", ""),
+        (5, ""),
+    ],
+)
+def test_reads_the_choice_of_tools(choice: Any, expected: str) -> None:
+    assert read(tool_choice=choice).tool_choice == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"type": "json_object"}, "json_object"),
+        ({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}, "json_schema"),
+        ({"type": "text"}, "text"),
+        (None, "text"),
+        ({}, "text"),
+        (5, "text"),
+    ],
+)
+def test_reads_the_response_format(given: Any, expected: str) -> None:
+    assert read(response_format=given).response_format == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"min_p": 0.1, "top_k": 5}, {"min_p"}),
+        ({"logit_bias": {"5": 1}}, {"logit_bias"}),
+        ({"logprobs": True, "top_logprobs": 3}, {"logprobs", "top_logprobs"}),
+        ({"logprobs": False, "top_logprobs": 0}, set()),
+        ({"logprobs": 0, "prompt_logprobs": 0}, {"logprobs", "prompt_logprobs"}),
+        ({"seed": 0}, {"seed"}),
+        (
+            {"structured_outputs": {"regex": "a"}, "guided_choice": ["a"]},
+            {"structured_outputs", "guided_choice"},
+        ),
+        ({"min_p": 0, "logit_bias": {}, "stop": [], "guided_regex": "", "presence_penalty": 0.0}, set()),
+        ({"min_p": None, "seed": None, "logprobs": None}, set()),
+    ],
+)
+def test_names_the_parameters_that_say_something(body: dict[str, Any], expected: set[str]) -> None:
+    assert read(**body).parameters == expected
+    assert expected <= set(PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"max_tokens": 5}, 5),
+        ({"max_completion_tokens": 7}, 7),
+        ({"max_tokens": 5, "max_completion_tokens": None}, 5),
+        ({"max_tokens": True}, None),
+        ({"max_tokens": "5"}, None),
+        ({"max_tokens": -1}, None),
+        ({}, None),
+    ],
+)
+def test_reads_the_lower_limit_of_tokens(limits: dict[str, Any], expected: int | None) -> None:
+    assert read(**limits).max_tokens == expected
+
+
+def test_strange_numbers_and_flags_are_left_to_the_backend() -> None:
+    found = read(stream="yes", stream_options=5, n="two", temperature="hot", metadata=[1])
+    assert found == RequestView(endpoint="chat", model="")
+    assert read(temperature=10**400).temperature is None
+
+
+def test_reads_hints_from_headers() -> None:
+    headers = {
+        b"x-specroute-workload": b" code ",
+        b"x-specroute-backend": b"gpu-1",
+        b"x-session-id": b"abc",
+        b"other": b"x",
+    }
+    assert read(headers).hints == Hints(workload="code", backend="gpu-1", session="abc")
+
+
+def test_the_header_goes_before_the_metadata() -> None:
+    assert read(metadata={"workload": "math"}).hints.workload == "math"
+    assert read({b"x-specroute-workload": b"code"}, metadata={"workload": "math"}).hints.workload == "code"
+
+
+@pytest.mark.parametrize("value", [b"", b"   ", b"a\x00b", b"a\nb"])
+def test_hints_that_nobody_could_read_are_no_hints(value: bytes) -> None:
+    assert read({b"x-session-id": value}).hints == Hints()
+
+
+def test_a_long_hint_is_cut() -> None:
+    session = read({b"x-session-id": b"a" * 10_000}).hints.session
+    assert session is not None
+    assert len(session) < 1000
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = (
+    "model messages tools tool_choice stream stream_options n max_tokens temperature response_format system prompt input "
+    "metadata instructions logprobs seed role content type text name function tool_calls output workload mode"
+)
+BODIES = st.dictionaries(st.sampled_from(KEYS.split()), JSON, max_size=8)
+MESSAGES = st.lists(BODIES | JSON, max_size=4)
+
+
+@given(st.binary())
+def test_never_raises_on_bytes(body: bytes) -> None:
+    assert isinstance(view("chat", body, {}), RequestView | Malformed)
+
+
+@given(BODIES, MESSAGES)
+def test_never_raises_on_strange_shapes(body: dict[str, Any], messages: list[Any]) -> None:
+    assert isinstance(view("chat", json.dumps(body).encode(), {}), RequestView | Malformed)
+    nested = {"model": "m", "messages": messages, "tools": messages, "input": messages, "prompt": messages}
+    assert isinstance(view("chat", json.dumps(nested).encode(), {}), RequestView)
+
+
+@given(st.dictionaries(st.sampled_from([b"x-session-id", b"x-specroute-workload"]), st.binary()))
+def test_never_raises_on_headers(headers: dict[bytes, bytes]) -> None:
+    assert isinstance(view("chat", b"{}", headers), RequestView)
