@@ -16,6 +16,7 @@ t from Student's distribution at the degrees of freedom of Welch and Satterthwai
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -112,7 +113,7 @@ class Sums(NamedTuple):
 
     def plus(self, other: Sums) -> Sums:
         """The sums over both sets of requests."""
-        return Sums(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))  # type: ignore[arg-type]
+        return Sums(*map(operator.add, self, other))
 
     @property
     def rate(self) -> float | None:

@@ -4,41 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, set_span_in_context
-
 from gateway.core.decide import Decision
 from gateway.core.features import WORKLOADS
 from gateway.core.gain import Gain, decode_sample
 from gateway.telemetry import names
-from gateway.telemetry.spans import error_type, server_context
+from gateway.telemetry.spans import error_type
 from gateway.telemetry.tally import Tally, observe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from opentelemetry.metrics import Histogram, Meter
+    from opentelemetry.metrics import Meter
 
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
+    from gateway.telemetry.histograms import Histograms
     from gateway.telemetry.tally import Values
 
-_UNTRACED = Context()
+
+def histograms_of(genai: names.GenAi) -> tuple[names.Metric, ...]:
+    """The histograms that :class:`Metrics` feeds."""
+    return tuple(each for each in (*names.METRICS, *genai.metrics) if each.kind == names.HISTOGRAM)
 
 
 class Metrics:
     """The counters and histograms that Records feed, and the gain they show.
 
     Args:
-        meter: Where the instruments belong.
+        meter: Where the counters belong.
+        histograms: Where measurements go; holds those of :func:`histograms_of` the same names.
         genai: GenAI names to use.
-        exemplars: Whether histograms keep the trace of a sampled request with its measurement.
     """
 
-    def __init__(self, meter: Meter, genai: names.GenAi, *, exemplars: bool) -> None:
+    def __init__(self, meter: Meter, histograms: Histograms, genai: names.GenAi) -> None:
         self.gain = Gain()
+        self._histograms = histograms
         self._genai = genai
-        self._exemplars = exemplars
         self._workloads = frozenset(WORKLOADS)
         self._tallies = {
             metric: Tally(meter, metric)
@@ -49,13 +50,6 @@ class Metrics:
                 names.REJECTIONS, names.POLICY_RELOADS, *genai.usage,
             )
         }  # fmt: skip
-        self._histograms: dict[names.Metric, Histogram] = {
-            metric: meter.create_histogram(
-                metric.name, metric.unit, metric.help, explicit_bucket_boundaries_advisory=metric.buckets
-            )
-            for metric in (names.DURATION, names.TTFT, names.TPOT, *genai.metrics)
-            if metric.kind == names.HISTOGRAM
-        }
         self._policy: list[tuple[Values, float]] = []
         observe(meter, names.POLICY_CURRENT, lambda: self._policy)
 
@@ -76,14 +70,11 @@ class Metrics:
         label = record.classification.label
         workload = label if label in self._workloads else names.OTHER
         labels = (workload, record.backend, record.method)
-        context = _UNTRACED
-        if self._exemplars and record.trace.sampled:
-            context = set_span_in_context(NonRecordingSpan(server_context(record.trace)), _UNTRACED)
         self._count_decision(record, workload)
-        self._count_outcome(record, labels, context)
+        self._count_outcome(record, labels)
         self._count_speculation(record, labels)
         if record.features.endpoint in names.OPERATIONS:
-            self._count_genai(record, context)
+            self._count_genai(record)
         if isinstance(record.decision, Decision):
             self.gain.add(record, record.decision.target, workload)
 
@@ -97,16 +88,15 @@ class Metrics:
         for failed in record.attempts[:-1]:
             self._add(names.FAILOVERS, (failed.backend, failed.error))
 
-    def _count_outcome(self, record: Record, labels: Values, context: Context) -> None:
-        outcome = record.outcome
+    def _count_outcome(self, record: Record, labels: Values) -> None:
+        outcome, observed = record.outcome, self._histograms.record
         self._add(names.REQUESTS, (*labels, outcome.status))
-        attributes = dict(zip(names.DURATION.labels, labels, strict=True))
-        self._histograms[names.DURATION].record(record.ended - record.started, attributes, context)
+        observed(names.DURATION, labels, record.ended - record.started, record)
         if outcome.ttft is not None:
-            self._histograms[names.TTFT].record(outcome.ttft, attributes, context)
+            observed(names.TTFT, labels, outcome.ttft, record)
         if (sample := decode_sample(record)) is not None:
             tokens, seconds = sample
-            self._histograms[names.TPOT].record(seconds / tokens, attributes, context)
+            observed(names.TPOT, labels, seconds / tokens, record)
             self._add(names.DECODE_TOKENS, labels, tokens)
             self._add(names.DECODE_TIME, labels, seconds)
         if outcome.usage.input_tokens is not None:
@@ -125,37 +115,35 @@ class Metrics:
         for position, accepted in enumerate(speculation.accepted_by_position):
             self._add(names.ACCEPTED_AT, (*labels, str(position)), accepted)
 
-    def _count_genai(self, record: Record, context: Context) -> None:
+    def _count_genai(self, record: Record) -> None:
         genai, outcome, usage = self._genai, record.outcome, record.outcome.usage
         # What the client called the model may be anything, so only a model of the fleet becomes a label.
         model = record.decision.target if isinstance(record.decision, Decision) else names.OTHER
-        values = (names.OPERATIONS[record.features.endpoint], names.PROVIDER, model)
-        attributes = dict(zip(names.GEN_AI_LABELS, values, strict=True))
-
-        def observed(metric: names.Metric, number: float | None, extra: Mapping[str, str] = {}) -> None:
-            if number is not None:
-                self._histograms[metric].record(number, {**attributes, **extra}, context)
-
-        observed(genai.server_duration, record.ended - record.started, _error(outcome.error))
+        labels = (names.OPERATIONS[record.features.endpoint], names.PROVIDER, model)
+        observed = self._histograms.record
+        error = (error_type(outcome.error),)
+        observed(genai.server_duration, labels + error, record.ended - record.started, record)
         if (sample := decode_sample(record)) is not None:
-            observed(genai.server_per_token, sample[1] / sample[0])
+            observed(genai.server_per_token, labels, sample[1] / sample[0], record)
         if not record.attempts:
             return
         last = record.attempts[-1]
-        observed(genai.duration, last.ended - last.started, _error(last.error))
-        observed(genai.first_chunk, outcome.ttft)
+        error = (error_type(last.error),)
+        observed(genai.duration, labels + error, last.ended - last.started, record)
         if outcome.ttft is not None:
-            observed(genai.server_first_token, last.started + outcome.ttft - record.started)
-        for metric, number, kind in (
+            observed(genai.first_chunk, labels, outcome.ttft, record)
+            observed(genai.server_first_token, labels, last.started + outcome.ttft - record.started, record)
+        for metric, tokens, kind in (
             (genai.input_tokens, usage.input_tokens, "input"),
             (genai.output_tokens, usage.output_tokens, "output"),
         ):
-            told_apart = names.GEN_AI_TOKEN_TYPE.name in metric.labels
-            observed(metric, number, {names.GEN_AI_TOKEN_TYPE.name: kind} if told_apart else {})
+            if tokens is not None:
+                told_apart = (kind,) if genai.input_tokens is genai.output_tokens else ()
+                observed(metric, labels + told_apart, tokens, record)
         counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-        for metric, number in zip(genai.usage, counts, strict=False):
-            if number is not None:
-                self._add(metric, values, number)
+        for metric, count in zip(genai.usage, counts, strict=False):
+            if count is not None:
+                self._add(metric, labels, count)
 
     def _add(self, metric: names.Metric, values: Values, amount: float = 1) -> None:
         self._tallies[metric].add(values, amount)
@@ -164,7 +152,3 @@ class Metrics:
 def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
     """Register the counter of Records that never came here."""
     observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])
-
-
-def _error(error: str) -> dict[str, str]:
-    return {names.ERROR_TYPE.name: error_type(error)} if error else {}

@@ -71,7 +71,7 @@ REVISION: Final = "revision"
 
 LABELS: Final[Mapping[str, str]] = {
     WORKLOAD: "Kind of work; `other` for a label that neither the built-in set nor the policy in force has.",
-    BACKEND: "Name in the fleet; empty where the request reached none.",
+    BACKEND: "Name in the fleet; absent where the request reached none.",
     METHOD: "Speculative method of the backend; `none` is the baseline.",
     STATUS: "How the request ended: `ok`, `client_error`, `upstream_error`, `timeout`, `cancelled`, "
     "`rejected` or `truncated`.",
@@ -79,7 +79,7 @@ LABELS: Final[Mapping[str, str]] = {
     GRADE: "How acceptance was measured: `exact`, `none` (a baseline) or `not_measured`.",
     ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
     SOURCE: "What found the workload: `hint`, `rule:NAME`, `model:NAME` or `default`.",
-    ROUTE: "Route of the policy; empty where none matched.",
+    ROUTE: "Route of the policy; absent where none matched.",
     REASON: "Reason code.",
     TARGET: "Target model.",
     DRAFT_TOKENS: "N, draft tokens a step.",

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics import (
-    AlwaysOffExemplarFilter,
-    Histogram,
-    MeterProvider,
-    ObservableCounter,
-    ObservableGauge,
-    TraceBasedExemplarFilter,
-)
-from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter, ObservableGauge
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -26,10 +17,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gateway import __version__
 from gateway.telemetry import gauges, metrics, names
+from gateway.telemetry.histograms import Histograms, PrometheusReader, PushReader
 from gateway.telemetry.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricReader
 
     from gateway.core.fleet import Backend, Snapshot
     from gateway.core.gain import Gain
@@ -57,14 +51,10 @@ class Telemetry:
 
     def __init__(self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None) -> None:
         self._registry = CollectorRegistry()
-        limits: CardinalityLimits = {
-            Histogram: _SERIES, ObservableCounter: _SERIES, ObservableGauge: _SERIES,
-        }  # fmt: skip
-        readers: list[MetricReader] = [
-            PrometheusMetricReader(
-                scope_info_enabled=False, registry=self._registry, cardinality_limits=limits
-            )
-        ]
+        limits: CardinalityLimits = {ObservableCounter: _SERIES, ObservableGauge: _SERIES}
+        traced = otlp_endpoint is not None
+        histograms = Histograms(metrics.histograms_of(genai), exemplars=traced)
+        readers: list[MetricReader] = [PrometheusReader(histograms, self._registry, limits)]
         self._exporters: list[OTLPSpanExporter | OTLPMetricExporter] = []
         self._processor: BatchSpanProcessor | None = None
         if otlp_endpoint is not None:
@@ -73,14 +63,10 @@ class Telemetry:
             numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT)
             self._exporters = [spans, numbers]
             self._processor = BatchSpanProcessor(spans)
-            readers.append(PeriodicExportingMetricReader(numbers, cardinality_limits=limits))
-        traced = otlp_endpoint is not None
-        self._provider = MeterProvider(
-            readers, resource, TraceBasedExemplarFilter() if traced else AlwaysOffExemplarFilter(),
-            shutdown_on_exit=False,
-        )  # fmt: skip
+            readers.append(PushReader(histograms, numbers, limits))
+        self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter(names.SCOPE, __version__)
-        self._metrics = metrics.Metrics(self._meter, genai, exemplars=traced)
+        self._metrics = metrics.Metrics(self._meter, histograms, genai)
         self._snapshot: Callable[[], Snapshot] | None = None
         self._spans = Spans(resource, InstrumentationScope(names.SCOPE, __version__), self._backend)
         gauges.observe_gain(self._meter, self._metrics.gain)

@@ -18,6 +18,11 @@ Values = tuple[str, ...]
 """Label values in the order of :attr:`gateway.telemetry.names.Metric.labels`."""
 
 
+def attributes(metric: names.Metric, values: Values) -> dict[str, str]:
+    """Labels by name; an empty value means that the label does not apply and is left out."""
+    return {label: value for label, value in zip(metric.labels, values, strict=True) if value}
+
+
 def observe(meter: Meter, metric: names.Metric, read: Callable[[], Iterable[tuple[Values, float]]]) -> None:
     """Register a counter or gauge that is read when metrics are collected.
 
@@ -28,9 +33,7 @@ def observe(meter: Meter, metric: names.Metric, read: Callable[[], Iterable[tupl
     """
 
     def callback(_: CallbackOptions) -> list[Observation]:
-        return [
-            Observation(number, dict(zip(metric.labels, values, strict=True))) for values, number in read()
-        ]
+        return [Observation(number, attributes(metric, values)) for values, number in read()]
 
     create = (
         meter.create_observable_counter if metric.kind == names.COUNTER else meter.create_observable_gauge

@@ -137,7 +137,7 @@ def test_a_request_without_candidate_is_counted_by_its_reason(record: Record, se
         )
     )  # fmt: skip
     found = series(telemetry.exposition())
-    assert found["specroute_requests_total backend= method= status=rejected workload=math"] == 1
+    assert found["specroute_requests_total status=rejected workload=math"] == 1
     assert found["specroute_decisions_total reason=all_rejected route=math"] == 1
     assert found["specroute_rejections_total backend=dflash reason=full"] == 1
     server = (

@@ -1,0 +1,162 @@
+"""Histograms kept as plain numbers, and the metric readers that add them to what the SDK collects.
+
+An SDK histogram costs 5 µs a measurement, 8 with two readers, and a stream makes ten: that alone would be
+the CPU price of a whole small request. Numbers in a list cost 0.5 µs. A reader sees all data before it is
+exported, so Prometheus and OTLP get the same points.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import Exemplar
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExporter,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
+
+from gateway.telemetry import names
+from gateway.telemetry.tally import attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opentelemetry.sdk.metrics.export import CardinalityLimits
+    from prometheus_client import CollectorRegistry
+
+    from gateway.core.outcome import Record, Trace
+    from gateway.telemetry.tally import Values
+
+
+class _Series:
+    """Counts of one histogram for one set of label values."""
+
+    __slots__ = ("counts", "exemplars", "high", "low", "started", "total")
+
+    def __init__(self, buckets: int, started: int) -> None:
+        self.counts = [0] * buckets
+        self.total = 0.0
+        self.low = float("inf")
+        self.high = float("-inf")
+        self.started = started
+        self.exemplars: dict[int, tuple[float, int, Trace]] = {}
+
+    def add(self, bucket: int, number: float) -> None:
+        self.counts[bucket] += 1
+        self.total += number
+        self.low = min(self.low, number)
+        self.high = max(self.high, number)
+
+
+class Histograms:
+    """The histograms of a table of names.
+
+    Args:
+        metrics: Which ones.
+        exemplars: Whether each bucket keeps the trace of its last sampled request until it is exported.
+    """
+
+    def __init__(self, metrics: Iterable[names.Metric], *, exemplars: bool) -> None:
+        self._series: dict[names.Metric, dict[Values, _Series]] = {metric: {} for metric in metrics}
+        self._exemplars = exemplars
+
+    def record(self, metric: names.Metric, values: Values, number: float, record: Record) -> None:
+        """Count a measurement of a request in the series of these label values."""
+        known = self._series[metric]
+        series = known.get(values)
+        if series is None:
+            series = known[values] = _Series(len(metric.buckets) + 1, record.started_unix_ns)
+        bucket = bisect_left(metric.buckets, number)
+        series.add(bucket, number)
+        if self._exemplars and record.trace.sampled:
+            series.exemplars[bucket] = (number, record.started_unix_ns, record.trace)
+
+    def added_to(self, data: MetricsData, *, exemplars: bool) -> MetricsData:
+        """What the SDK collected, and these.
+
+        Args:
+            data: Holds a metric of ours whenever there is a histogram: requests are counted with both.
+            exemplars: Whether to hand over the exemplars; each is handed over once.
+        """
+        (resource,) = data.resource_metrics
+        scopes = []
+        for scope in resource.scope_metrics:
+            if scope.scope.name == names.SCOPE:
+                now = scope.metrics[0].data.data_points[0].time_unix_nano
+                own = [
+                    Metric(
+                        metric.name, metric.help, metric.unit, self._data(metric, now, exemplars=exemplars)
+                    )
+                    for metric, known in self._series.items()
+                    if known
+                ]
+                scopes.append(replace(scope, metrics=[*scope.metrics, *own]))
+            else:
+                scopes.append(scope)
+        return MetricsData([replace(resource, scope_metrics=scopes)])
+
+    def _data(self, metric: names.Metric, now: int, *, exemplars: bool) -> Histogram:
+        points = []
+        for values, series in tuple(
+            self._series[metric].items()
+        ):  # a copy: requests end while another thread exports
+            counts = tuple(series.counts)
+            points.append(
+                HistogramDataPoint(
+                    attributes(metric, values), series.started, now, sum(counts), series.total, counts,
+                    metric.buckets, series.low, series.high, _taken(series) if exemplars else [],
+                )
+            )  # fmt: skip
+        return Histogram(points, AggregationTemporality.CUMULATIVE)
+
+
+def _taken(series: _Series) -> list[Exemplar]:
+    taken, series.exemplars = series.exemplars, {}
+    return [
+        Exemplar({}, number, started, int(trace.span_id, 16), int(trace.trace_id, 16))
+        for number, started, trace in taken.values()
+    ]
+
+
+class PrometheusReader(PrometheusMetricReader):
+    """Puts the SDK's metrics and these histograms into a registry."""
+
+    def __init__(
+        self, histograms: Histograms, registry: CollectorRegistry, limits: CardinalityLimits
+    ) -> None:
+        self._histograms = histograms
+        super().__init__(scope_info_enabled=False, registry=registry, cardinality_limits=limits)
+
+    def _receive_metrics(
+        self,
+        metrics_data: MetricsData,
+        timeout_millis: float = 10_000,
+        **kwargs: Any,  # noqa: ANN401 - the SDK's signature
+    ) -> None:
+        data = self._histograms.added_to(metrics_data, exemplars=False)
+        super()._receive_metrics(data, timeout_millis, **kwargs)
+
+
+class PushReader(PeriodicExportingMetricReader):
+    """Exports the SDK's metrics and these histograms now and then."""
+
+    def __init__(self, histograms: Histograms, exporter: MetricExporter, limits: CardinalityLimits) -> None:
+        self._histograms = histograms
+        super().__init__(exporter, cardinality_limits=limits)
+
+    def _receive_metrics(
+        self,
+        metrics_data: MetricsData,
+        timeout_millis: float = 10_000,
+        **kwargs: Any,  # noqa: ANN401 - the SDK's signature
+    ) -> None:
+        data = self._histograms.added_to(metrics_data, exemplars=True)
+        super()._receive_metrics(data, timeout_millis, **kwargs)
