@@ -1,0 +1,401 @@
+import asyncio
+import json
+
+import pytest
+
+from gateway.core.classify import RuleClassifier
+from gateway.core.fleet import Backend
+from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
+from gateway.runtime.fleet import Fleet
+from gateway.wire.relay import Relay
+from gateway.wire.upstream import UpstreamError
+from tests.asgi import Conversation
+from tests.scripted import ScriptedUpstream, answer, fails, stream
+
+ROLE = b'data: {"id":"c","choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'
+WORD = b'data: {"id":"c","choices":[{"delta":{"content":"\xc3\xa4"},"finish_reason":null}]}\n\n'
+LAST = b'data: {"id":"c","choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}\n\n'
+USAGE = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3}}\n\n'
+DONE = b"data: [DONE]\n\n"
+ERROR = b'data: {"error":{"message":"engine died","code":500}}\n\n'
+WHOLE = (ROLE, WORD, LAST, USAGE, DONE)
+RESET = UpstreamError("headers", "reset", "scripted")
+
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def body(**fields):
+    return json.dumps(CHAT | fields).encode()
+
+
+class Bench:
+    """A relay over scripted backends ``a``, ``b``, ``c`` that are preferred in this order."""
+
+    def __init__(self, *, timeouts=None, max_attempts=3, body_limit=10_000, backends=None, **acts):
+        self.upstream = ScriptedUpstream(**acts)
+        self.records = []
+        fleet = backends or [Backend(name, f"http://{name}", "target", "m") for name in acts]
+        self.fleet = Fleet(fleet, "f1")
+        self.policy = Policy(
+            aliases={"m": "target"},
+            routes=(
+                Route(
+                    "all",
+                    Match(),
+                    tuple(Selector(name=name) for name in ("a", "b", "c")),
+                    (WeightedScorer("preference", 1.0),),
+                    max_attempts=max_attempts,
+                ),
+            ),
+            timeouts=timeouts or Timeouts(),
+            classifier=ClassifierSettings(),
+            allow_pin=True,
+            stale_after=15.0,
+            revision="p1",
+        )
+        self.relay = Relay(
+            fleet=self.fleet,
+            policy=lambda: self.policy,
+            classifier=RuleClassifier(),
+            upstream=self.upstream,
+            emit=self.records.append,
+            seed=0,
+            body_limit=body_limit,
+            trace_ratio=1.0,
+        )
+
+    def open(self, given=None, **options):
+        return Conversation(self.relay, body=body(stream=True) if given is None else given, **options)
+
+    async def talk(self, given=None, **options):
+        return await self.open(given, **options).end()
+
+    @property
+    def record(self):
+        (record,) = self.records
+        return record
+
+    @property
+    def idle(self):
+        return self.upstream.open == 0 and all(not state.in_flight for state in self.fleet.snapshot.states)
+
+
+async def test_a_stream_passes_byte_for_byte_less_the_usage_nobody_asked_for():
+    bench = Bench(a=[stream(*WHOLE)])
+    client = await bench.talk()
+    assert client.status == 200
+    assert client.body == ROLE + WORD + LAST + DONE
+    assert client.complete
+    assert json.loads(bench.upstream.requests[0].body)["stream_options"] == {"include_usage": True}
+    assert bench.record.outcome.status == "ok"
+    assert bench.record.outcome.usage.output_tokens == 3
+    assert bench.record.outcome.events == 2
+    assert bench.record.backend == "a"
+    assert bench.idle
+
+
+async def test_usage_that_was_asked_for_is_passed_on_and_the_body_goes_out_as_it_came():
+    bench = Bench(a=[stream(*WHOLE)])
+    given = body(stream=True, stream_options={"include_usage": True})
+    client = await bench.talk(given)
+    assert client.body == b"".join(WHOLE)
+    assert bench.upstream.requests[0].body == given
+
+
+async def test_a_whole_answer_passes_byte_for_byte_with_our_headers():
+    said = b'{"id":"x","model":"m","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4},"unknown":1.50}'
+    bench = Bench(a=[answer(said)])
+    given = body(unknown={"a": 1})
+    client = await bench.talk(
+        given, headers=[(b"x-request-id", b"r-1"), (b"authorization", b"Bearer canary")]
+    )
+    assert client.body == said
+    assert bench.upstream.requests[0].body == given
+    headers = client.headers
+    assert headers[b"x-request-id"] == b"r-1"
+    assert headers[b"x-specroute-backend"] == b"a"
+    assert headers[b"x-specroute-workload"] == bench.record.classification.label.encode()
+    assert headers[b"x-specroute-policy"] == b"p1"
+    assert headers[b"content-length"] == str(len(said)).encode()
+    sent = dict(bench.upstream.requests[0].headers)
+    assert sent[b"x-request-id"] == b"r-1"
+    assert b"authorization" not in sent
+    assert bench.record.outcome.usage.output_tokens == 4
+    assert bench.record.outcome.finish_reason == "stop"
+
+
+async def test_the_alias_becomes_the_name_the_server_knows():
+    bench = Bench(backends=[Backend("a", "http://a", "target", "served", api_key="canary")], a=[answer()])
+    await bench.talk(body())
+    request = bench.upstream.requests[0]
+    assert json.loads(request.body)["model"] == "served"
+    assert dict(request.headers)[b"authorization"] == b"Bearer canary"
+
+
+async def test_trace_context_goes_on_with_the_attempt_as_parent():
+    bench = Bench(a=[answer()])
+    trace_id = b"0af7651916cd43dd8448eb211c80319c"
+    await bench.talk(
+        body(),
+        headers=[(b"traceparent", b"00-" + trace_id + b"-b7ad6b7169203331-01"), (b"tracestate", b"a=1")],
+    )
+    sent = dict(bench.upstream.requests[0].headers)
+    record = bench.record
+    assert record.trace.trace_id.encode() == trace_id
+    assert record.trace.parent_id == "b7ad6b7169203331"
+    assert sent[b"traceparent"] == f"00-{record.trace.trace_id}-{record.attempts[0].span_id}-01".encode()
+    assert sent[b"tracestate"] == b"a=1"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        fails("connect", "connect"),
+        fails("connect", "timeout:connect"),
+        fails("sent", "reset"),
+        answer(b"busy", 503),
+        answer(b"engine died", 500),
+        stream(RESET),
+        stream(ERROR, DONE),
+        stream(),
+    ],
+    ids=[
+        "connect",
+        "connect-timeout",
+        "reset",
+        "503",
+        "500",
+        "reset-before-body",
+        "error-first",
+        "empty-stream",
+    ],
+)
+async def test_before_the_first_byte_another_backend_takes_over(first):
+    bench = Bench(a=[first], b=[stream(*WHOLE)])
+    client = await bench.talk()
+    assert bench.upstream.order == ["a", "b"]
+    assert client.body == ROLE + WORD + LAST + DONE
+    assert [attempt.error == "" for attempt in bench.record.attempts] == [False, True]
+    assert bench.record.backend == "b"
+    assert bench.record.outcome.status == "ok"
+    assert bench.idle
+
+
+async def test_a_whole_answer_that_breaks_in_the_middle_is_given_by_another_backend():
+    bench = Bench(a=[answer(b'{"id":')], b=[answer(b'{"id":"b"}')])
+    bench.upstream._acts["a"][0].body.append(RESET)
+    client = await bench.talk(body())
+    assert client.body == b'{"id":"b"}'
+    assert bench.upstream.order == ["a", "b"]
+
+
+async def test_the_request_is_at_fault_and_is_tried_once():
+    refusal = b'{"error":{"message":"min_p","code":400}}'
+    bench = Bench(a=[answer(refusal, 400)], b=[answer()])
+    client = await bench.talk(body())
+    assert client.status == 400
+    assert client.body == refusal
+    assert bench.upstream.order == ["a"]
+    assert bench.record.outcome.status == "client_error"
+    assert all(state.healthy for state in bench.fleet.snapshot.states)
+
+
+async def test_the_last_answer_is_given_when_nobody_does_better():
+    bench = Bench(
+        a=[answer(b"no", 503)], b=[answer(b"later", 429, headers=[(b"retry-after", b"9")])], max_attempts=2
+    )
+    client = await bench.talk(body())
+    assert (client.status, client.body) == (429, b"later")
+    assert client.headers[b"retry-after"] == b"9"
+    assert bench.record.outcome.status == "upstream_error"
+
+
+async def test_nobody_can_be_reached():
+    bench = Bench(a=[fails("connect", "connect")], b=[fails("sent", "reset")])
+    client = await bench.talk(body())
+    assert client.status == 502
+    assert json.loads(client.body)["error"]["code"] == "upstream_error"
+    healthy = {state.backend.name: state.healthy for state in bench.fleet.snapshot.states}
+    assert healthy == {"a": False, "b": True}
+
+
+async def test_a_stream_that_breaks_off_ends_with_one_error_event_and_no_done():
+    bench = Bench(a=[stream(ROLE, WORD, RESET)], b=[stream(*WHOLE)])
+    client = await bench.talk()
+    assert client.body.startswith(ROLE + WORD)
+    events = client.body[len(ROLE + WORD) :].split(b"\n\n")
+    assert json.loads(events[0].removeprefix(b"data: "))["error"]["code"] == "upstream_broken_off"
+    assert events[1:] == [b""]
+    assert client.complete
+    assert bench.upstream.order == ["a"]
+    assert bench.record.outcome.status == "truncated"
+
+
+async def test_a_stream_that_just_ends_is_broken_off():
+    bench = Bench(a=[stream(ROLE, WORD)])
+    client = await bench.talk()
+    assert b"upstream_broken_off" in client.body
+    assert b"[DONE]" not in client.body
+    assert bench.record.outcome.error == "ended_early"
+
+
+async def test_an_error_event_in_the_middle_is_passed_on_as_it_came():
+    bench = Bench(a=[stream(ROLE, WORD, ERROR, DONE)])
+    client = await bench.talk()
+    assert client.body == ROLE + WORD + ERROR + DONE
+    assert client.complete
+    assert bench.record.outcome.status == "truncated"
+    assert bench.record.outcome.error == "error_event"
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["stream", "whole"])
+async def test_a_client_that_leaves_before_the_answer_cancels_it(wanted):
+    never = asyncio.Event()
+    act = stream(before=[never])
+    bench = Bench(a=[act])
+    client = bench.open(body(stream=wanted))
+    await bench.upstream.sent.wait()
+    client.leave()
+    await client.end()
+    assert bench.upstream.cancelled.is_set()
+    assert bench.record.outcome.status == "cancelled"
+    assert bench.record.outcome.http_status == 499
+    assert bench.record.attempts[0].error == "client_gone"
+    assert client.sent == []
+    assert bench.idle
+
+
+async def test_a_client_that_leaves_in_the_middle_closes_the_stream():
+    bench = Bench(a=[stream(ROLE, WORD, asyncio.Event())])
+    client = bench.open()
+    await client.until(lambda it: WORD in it.body)
+    client.leave()
+    await client.end()
+    assert bench.upstream.closed.is_set()
+    assert bench.record.outcome.status == "cancelled"
+    assert bench.record.outcome.http_status == 200
+    assert bench.record.attempts[0].phase == "first_byte"
+    assert bench.idle
+
+
+async def test_a_client_that_leaves_while_it_sends_is_recorded():
+    bench = Bench(a=[])
+    client = Conversation(bench.relay, body=None)
+    client.leave()
+    await client.end()
+    assert bench.record.outcome.status == "cancelled"
+    assert bench.upstream.requests == []
+
+
+async def test_the_process_going_down_is_no_answer_and_no_leak():
+    bench = Bench(a=[stream(ROLE, WORD, asyncio.Event())])
+    client = bench.open()
+    await client.until(lambda it: WORD in it.body)
+    client.task.cancel()
+    await client.end()
+    assert client.task.cancelled()
+    assert bench.idle
+    assert len(bench.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "timeouts", "error", "status"),
+    [
+        (lambda: stream(before=[asyncio.Event()]), Timeouts(first_byte=0.01), "timeout:first_byte", 504),
+        (lambda: stream(asyncio.Event()), Timeouts(first_byte=0.01), "timeout:first_byte", 504),
+        (lambda: stream(before=[asyncio.Event()]), Timeouts(total=0.01), "timeout:total", 504),
+        (lambda: stream(ROLE, asyncio.Event()), Timeouts(idle=0.01), "timeout:idle", 200),
+    ],
+    ids=["headers", "first-byte", "total", "idle"],
+)
+async def test_limits_end_what_does_not_come(act, timeouts, error, status):
+    bench = Bench(a=[act()], timeouts=timeouts, max_attempts=1)
+    client = await bench.talk()
+    assert client.status == status
+    assert bench.record.attempts[0].error == error
+    assert bench.record.outcome.status == ("truncated" if status == 200 else "timeout")
+    assert bench.idle
+
+
+async def test_a_body_that_is_no_json_is_refused_before_anything_is_sent():
+    bench = Bench(a=[])
+    client = await bench.talk(b"{nope")
+    assert client.status == 400
+    assert json.loads(client.body)["error"]["type"] == "invalid_request_error"
+    assert bench.record.outcome.status == "client_error"
+
+
+async def test_a_body_that_is_too_large_is_refused():
+    bench = Bench(a=[], body_limit=10)
+    client = await bench.talk(b"x" * 11)
+    assert client.status == 413
+
+
+async def test_an_unknown_model_is_not_found():
+    bench = Bench(a=[])
+    client = await bench.talk(body(model="nope"))
+    assert client.status == 404
+    assert json.loads(client.body)["error"]["code"] == "model_not_found"
+    assert client.headers[b"x-request-id"]
+
+
+async def test_a_fleet_that_is_full_says_when_to_come_back():
+    bench = Bench(backends=[Backend("a", "http://a", "target", "m", max_in_flight=1)], a=[])
+    bench.fleet.dispatched("a")
+    client = await bench.talk(body())
+    assert client.status == 429
+    assert client.headers[b"retry-after"] == b"1"
+    assert bench.record.outcome.status == "rejected"
+
+
+async def test_other_paths_go_through_with_their_query_and_bytes():
+    bench = Bench(a=[answer(b'{"ok":1}')])
+    client = await bench.talk(
+        b"\x00\xffbinary",
+        method="PUT",
+        path="/v1/files/%2Fx",
+        query=b"a=1&b=%20",
+        headers=[(b"content-type", b"x/y")],
+    )
+    assert client.body == b'{"ok":1}'
+    request = bench.upstream.requests[0]
+    assert request.method == "PUT"
+    assert request.url == "http://a/v1/files/%2Fx?a=1&b=%20"
+    assert request.body == b"\x00\xffbinary"
+
+
+async def test_an_answer_of_another_kind_flows_as_it_comes():
+    act = answer(b"RIFF")
+    act.headers = [(b"content-type", b"audio/wav")]
+    gate = asyncio.Event()
+    act.body += [gate, b"data"]
+    bench = Bench(a=[act])
+    client = bench.open(body(), path="/v1/audio/speech")
+    await client.until(lambda it: it.body == b"RIFF")
+    gate.set()
+    await client.end()
+    assert client.body == b"RIFFdata"
+    assert client.complete
+
+
+async def test_an_empty_answer_is_an_answer():
+    act = answer()
+    act.headers, act.body = [(b"content-type", b"text/plain")], []
+    bench = Bench(a=[act])
+    client = await bench.talk(body())
+    assert client.complete
+    assert client.headers[b"content-length"] == b"0"
+
+
+async def test_a_backend_that_left_the_fleet_is_passed_over():
+    bench = Bench(a=[fails("sent", "reset")], b=[], c=[answer(b'{"c":1}')])
+    gate = asyncio.Event()
+    bench.upstream._acts["a"][0].before.insert(0, gate)
+    client = bench.open(body())
+    await bench.upstream.sent.wait()
+    kept = [state.backend for state in bench.fleet.snapshot.states if state.backend.name != "b"]
+    bench.fleet.replace(kept, "f2")
+    gate.set()
+    await client.end()
+    assert client.body == b'{"c":1}'
+    assert [attempt.error for attempt in bench.record.attempts] == ["reset", "removed", ""]
