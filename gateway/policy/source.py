@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 100_000
 """Values a file may hold with its aliases written out: far above any fleet, far below a memory bomb."""
 
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _CONSTRUCTED: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 _TEXT: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "value", "merge"))
 
@@ -71,6 +73,7 @@ def read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
         first one's value is kept so that the rest of the file can still be judged.
     """
     parser = YAML(typ="safe", pure=True)
+    parser.composer.warn_double_anchors = False  # YAML lets an anchor be set again
     walk = _Walk(file, parser.constructor)
     try:
         root = parser.compose(text.removeprefix("\ufeff"))
@@ -114,7 +117,7 @@ class _Walk:
             if not isinstance(key, ScalarNode):
                 self._report(key, path, "a list or mapping cannot be a key", "write a name")
                 continue
-            name = str(key.value)
+            name = self._text(key, path)
             here = (*path, name)
             if here in self.keys:
                 line, column = self.keys[here]
@@ -127,7 +130,7 @@ class _Walk:
 
     def _scalar(self, node: Node, path: Path) -> Any:  # noqa: ANN401 -- YAML data
         if node.tag in _TEXT:
-            return str(node.value)
+            return self._text(node, path)
         if node.tag in _CONSTRUCTED:
             try:
                 return self.constructor.construct_object(node)
@@ -138,6 +141,13 @@ class _Walk:
                 return None
         self._report(node, path, f"the tag {node.tag} is not used here", "remove the tag")
         return None
+
+    def _text(self, node: Node, path: Path) -> str:
+        text = str(node.value)
+        if _HALF_CHARACTER.search(text):
+            self._report(node, path, "an escape stands for half a character", "write the character itself")
+            return _HALF_CHARACTER.sub("?", text)
+        return text
 
     def _report(self, node: Node, path: Path, wrong: str, right: str) -> None:
         self.problems.append(Problem(self.file, *_position(node), spell(path), wrong, right))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 
 import pytest
@@ -229,3 +231,64 @@ def test_warnings_come_with_files_that_can_be_used_and_with_others() -> None:
     broken = load(FLEET, policy.replace("fast", "fats"))
     assert isinstance(broken, Invalid)
     assert [(one.line, one.warning) for one in broken.warnings] == [(3, True)]
+
+
+ODD = (
+    *(
+        "{}",
+        "[]",
+        "null",
+        "5",
+        "-1",
+        "true",
+        ".nan",
+        ".inf",
+        "''",
+        "any",
+        "*",
+        "&a",
+        "*a",
+        "!t x",
+        "- ",
+        "? ",
+        "<<",
+    ),
+    *(
+        "[a, {b: c}]",
+        "{a: [1]}",
+        "1e400",
+        "\t",
+        "%",
+        ":",
+        "#",
+        "\x00",
+        "9" * 5000,
+        '"\\ud83d"',
+        "default",
+        "models",
+    ),
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_the_files_hold_the_answer_is_a_value_with_positions(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 -- a seeded test
+    for _ in range(40):
+        texts = [FLEET, POLICY]
+        for _ in range(rng.randint(1, 3)):
+            which = rng.randrange(2)
+            words = list(re.finditer(r"[^\s:,{}\[\]]+|[:,{}\[\]]|\n\s*", texts[which]))
+            if words:
+                word = rng.choice(words)
+                other = rng.choice((*ODD, rng.choice(words)[0], ""))
+                texts[which] = texts[which][: word.start()] + other + texts[which][word.end() :]
+        result = load(*texts, env={})
+        assert isinstance(result, Loaded | Invalid)
+        problems = (*getattr(result, "problems", ()), *result.warnings)
+        assert problems or isinstance(result, Loaded)
+        for problem in problems:
+            lines = texts[problem.file == "policy.yaml"].split("\n")
+            assert 1 <= problem.line <= len(lines), (problem, texts)
+            assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1, (problem, texts)
+            assert problem.wrong
+            assert problem.right
