@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from gateway import __version__
 from gateway.core.classify import RuleClassifier
-from gateway.runtime import tasks
+from gateway.runtime import clock, tasks
 from gateway.runtime.consumers import Consumers
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.reload import Configuration
@@ -60,8 +60,13 @@ class Gateway:
             otlp_endpoint=settings.otlp_endpoint,
             semconv=settings.semconv,
         )
-        self._telemetry.observe_fleet(lambda: self._fleet.snapshot)
+        self._telemetry.observe_fleet(lambda: self._fleet.snapshot, clock.monotonic)
+        self._telemetry.observe_policy(
+            lambda: (self._configuration.config.policy.revision, not self._configuration.problems)
+        )
+        self._telemetry.policy_loaded(config.policy)
         self._consumers = Consumers([self._telemetry.on_record, *on_record], capacity=settings.record_queue)
+        self._telemetry.observe_dropped(lambda: self._consumers.dropped)
         classifier = RuleClassifier()
         self._upstream = HttpxUpstream()
         self._relay = Relay(
@@ -86,6 +91,7 @@ class Gateway:
             fleet=self._fleet,
             classifier=classifier,
             exposition=self._telemetry.exposition,
+            exposition_type=self._telemetry.content_type,
             seed=settings.seed,
         )
         self._control.include_router(routes.router())
@@ -111,6 +117,7 @@ class Gateway:
             def changed(config: Config) -> None:
                 self._fleet.replace(config.fleet.backends, config.fleet.revision)
                 scraper.sync()
+                self._telemetry.policy_loaded(config.policy)
 
             self._configuration.on_change(changed)
             self._consumers.start()
@@ -124,4 +131,4 @@ class Gateway:
                 await scraper.close()
                 await self._upstream.close()
                 await self._consumers.close(DRAIN_SECONDS)
-                self._telemetry.close()
+                await asyncio.to_thread(self._telemetry.close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from watchfiles import awatch
@@ -56,6 +57,7 @@ class Configuration:
         """
         self._files = (fleet, policy)
         self._changed: list[Callable[[Config], None]] = []
+        self._rejected: list[Callable[[], None]] = []
         self.config = loaded.value
         self.warnings = loaded.warnings
         self.problems: tuple[Problem, ...] = ()
@@ -63,6 +65,10 @@ class Configuration:
     def on_change(self, callback: Callable[[Config], None]) -> None:
         """Call this with each new configuration, as soon as it is in force."""
         self._changed.append(callback)
+
+    def on_reject(self, callback: Callable[[], None]) -> None:
+        """Call this each time the files on disk turn out to be bad."""
+        self._rejected.append(callback)
 
     def reload(self) -> bool:
         """Read the files again; a mistake in them leaves in force what was. Returns whether all is well."""
@@ -72,6 +78,8 @@ class Configuration:
                 for problem in loaded.problems:
                     _log.error("%s (the last good configuration stays in force)", problem)
             self.problems = loaded.problems
+            for rejected in self._rejected:
+                rejected()
             return False
         self.problems = ()
         self.warnings = loaded.warnings
@@ -80,17 +88,31 @@ class Configuration:
             _log.info(
                 "in force: policy %s, fleet %s", loaded.value.policy.revision, loaded.value.fleet.revision
             )
-            for callback in self._changed:
-                callback(loaded.value)
+            for changed in self._changed:
+                changed(loaded.value)
         return True
 
     async def watch(self, stop: Event) -> None:
-        """Reload whenever something changes beside the files, until stopped.
+        """Reload whenever something changes beside the files, until stopped."""
+        while not stop.is_set():
+            folders = self._folders()
+            async with aclosing(awatch(*folders, stop_event=stop, recursive=False)) as changes:
+                async for _ in changes:
+                    self.reload()
+                    if self._folders() != folders:
+                        break
 
-        Folders are watched, not files: editors replace a file, and a Kubernetes ConfigMap swaps a link.
-        """
-        folders = {path.resolve().parent for path in self._files} | {
-            path.absolute().parent for path in self._files
-        }
-        async for _ in awatch(*folders, stop_event=stop, recursive=False):
-            self.reload()
+    def _folders(self) -> set[Path]:
+        return {folder for path in self._files for folder in _watched(path)}
+
+
+def _watched(path: Path) -> set[Path]:
+    """Folders in which a change can give the path another content.
+
+    Folders are watched, not files: editors replace a file, and a Kubernetes ConfigMap swaps a link. So the
+    folder of each link on the way counts too, and for one that is not there the nearest one above it.
+    """
+    absolute = path.absolute()
+    links = (one for one in absolute.parents if one.is_symlink())
+    places = {absolute.parent, absolute.resolve().parent, *(link.parent for link in links)}
+    return {next(one for one in (place, *place.parents) if one.is_dir()) for place in places}

@@ -44,6 +44,7 @@ class Control:
 
     Attributes:
         exposition: Returns all metrics in Prometheus' text format.
+        exposition_type: Its content type.
         seed: Of the routing draws.
     """
 
@@ -51,6 +52,7 @@ class Control:
     fleet: Fleet
     classifier: Classifier
     exposition: Callable[[], bytes]
+    exposition_type: str
     seed: int
 
     def router(self) -> APIRouter:
@@ -80,7 +82,7 @@ class Control:
 
     def metrics(self) -> Response:
         """All metrics in Prometheus' text format."""
-        return Response(self.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(self.exposition(), media_type=self.exposition_type)
 
     async def status(self) -> dict[str, Any]:
         """What is in force and how every backend is."""
