@@ -1,4 +1,4 @@
-"""What is read rather than counted: the fleet's state and the gain so far."""
+"""What is read rather than counted: the state of fleet, policy and queue, and the gain so far."""
 
 from __future__ import annotations
 
@@ -72,3 +72,18 @@ def observe_gain(meter: Meter, gain: Gain) -> None:
     per_speedup(names.SPEEDUP_LOW, lambda speedup: speedup.low)
     per_speedup(names.SPEEDUP_HIGH, lambda speedup: speedup.high)
     observe(meter, names.ACCEPTED_LENGTH, lengths)
+
+
+def observe_policy(meter: Meter, policy: Callable[[], tuple[str, bool]]) -> None:
+    """Register the gauge of the policy in force: its revision, and whether it is what the files say."""
+
+    def current() -> Iterator[tuple[Values, float]]:
+        revision, up_to_date = policy()
+        yield (revision,), int(up_to_date)
+
+    observe(meter, names.POLICY_CURRENT, current)
+
+
+def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
+    """Register the counter of Records that never came to telemetry."""
+    observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])

@@ -9,11 +9,9 @@ from gateway.core.features import WORKLOADS
 from gateway.core.gain import Gain, decode_sample
 from gateway.telemetry import names
 from gateway.telemetry.spans import error_type
-from gateway.telemetry.tally import Tally, observe
+from gateway.telemetry.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from opentelemetry.metrics import Meter
 
     from gateway.core.outcome import Record
@@ -47,23 +45,15 @@ class Metrics:
                 names.REQUESTS, names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.DECODE_TOKENS,
                 names.DECODE_TIME, names.MEASURED, names.STEPS, names.DRAFTED, names.ACCEPTED,
                 names.ACCEPTED_AT, names.FAILOVERS, names.CLASSIFICATIONS, names.DECISIONS,
-                names.REJECTIONS, names.POLICY_RELOADS, *genai.usage,
+                names.REJECTIONS, names.POLICY_LOADS, *genai.usage,
             )
         }  # fmt: skip
-        self._policy: list[tuple[Values, float]] = []
-        observe(meter, names.POLICY_CURRENT, lambda: self._policy)
 
     def policy_loaded(self, policy: Policy) -> None:
         """A policy came into force; the labels it names are known workloads from now on."""
         labels = {policy.classifier.default}.union(*(route.match.workloads for route in policy.routes))
         self._workloads = frozenset(WORKLOADS) | labels
-        self._add(names.POLICY_RELOADS, ("ok",))
-        self._policy = [((policy.revision,), 1)]
-
-    def policy_rejected(self) -> None:
-        """A policy file was bad; the one before stays in force."""
-        self._add(names.POLICY_RELOADS, ("error",))
-        self._policy = [(values, 0) for values, _ in self._policy]
+        self._add(names.POLICY_LOADS, ())
 
     def on_record(self, record: Record) -> None:
         """Count a finished request."""
@@ -147,8 +137,3 @@ class Metrics:
 
     def _add(self, metric: names.Metric, values: Values, amount: float = 1) -> None:
         self._tallies[metric].add(values, amount)
-
-
-def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
-    """Register the counter of Records that never came here."""
-    observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])

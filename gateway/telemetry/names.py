@@ -66,7 +66,6 @@ REASON: Final = "reason"
 TARGET: Final = "target"
 DRAFT_TOKENS: Final = "draft_tokens"
 WEIGHTING: Final = "weighting"
-RESULT: Final = "result"
 REVISION: Final = "revision"
 
 LABELS: Final[Mapping[str, str]] = {
@@ -84,7 +83,6 @@ LABELS: Final[Mapping[str, str]] = {
     TARGET: "Target model.",
     DRAFT_TOKENS: "N, draft tokens a step.",
     WEIGHTING: "`steps`: from sums, every step weighs the same. `requests`: every request weighs the same.",
-    RESULT: "`ok`, or `error` where the old policy stays in force.",
     REVISION: "Content hash of the policy file.",
 }
 
@@ -219,19 +217,20 @@ RECORDS_DROPPED: Final = Metric(
     "specroute.records.dropped", COUNTER, "{request}",
     "Requests that telemetry did not see because its queue was full: all other counts are short by these.",
 )  # fmt: skip
-POLICY_RELOADS: Final = Metric(
-    "specroute.policy.reloads", COUNTER, "{reload}", "Times a policy file was read.", (RESULT,)
+POLICY_LOADS: Final = Metric(
+    "specroute.policy.loads", COUNTER, "{load}", "Times a policy came into force, the first included."
 )
 POLICY_CURRENT: Final = Metric(
     "specroute.policy.current", GAUGE, "1",
-    "The policy in force: 1 if it is the last file read, 0 if that one was bad.", (REVISION,),
+    "The policy in force: 1 if it is what the files say, 0 if they hold a mistake and it was kept.",
+    (REVISION,),
 )  # fmt: skip
 
 METRICS: Final = (
     REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, BACKEND_INFO,
-    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_RELOADS, POLICY_CURRENT,
+    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""
 

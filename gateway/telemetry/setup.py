@@ -13,9 +13,8 @@ from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from gateway import __version__
 from gateway.telemetry import gauges, metrics, names
 from gateway.telemetry.histograms import Histograms, PrometheusReader, PushReader
 from gateway.telemetry.spans import Spans
@@ -47,7 +46,7 @@ class Telemetry:
         gain: The sums by target, workload and backend; to be read only.
     """
 
-    content_type: Final = CONTENT_TYPE_LATEST
+    content_type: Final = CONTENT_TYPE_PLAIN_0_0_4
 
     def __init__(self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None) -> None:
         self._registry = CollectorRegistry()
@@ -65,10 +64,11 @@ class Telemetry:
             self._processor = BatchSpanProcessor(spans)
             readers.append(PushReader(histograms, numbers, limits))
         self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
-        self._meter = self._provider.get_meter(names.SCOPE, __version__)
+        version = str(resource.attributes[SERVICE_VERSION])
+        self._meter = self._provider.get_meter(names.SCOPE, version)
         self._metrics = metrics.Metrics(self._meter, histograms, genai)
         self._snapshot: Callable[[], Snapshot] | None = None
-        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, __version__), self._backend)
+        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, version), self._backend)
         gauges.observe_gain(self._meter, self._metrics.gain)
         self.gain: Gain = self._metrics.gain
 
@@ -80,12 +80,12 @@ class Telemetry:
                 self._processor.on_end(span)
 
     def policy_loaded(self, policy: Policy) -> None:
-        """Say that a policy came into force."""
+        """Say that a policy came into force; the labels it names are known workloads from now on."""
         self._metrics.policy_loaded(policy)
 
-    def policy_rejected(self) -> None:
-        """Say that a policy file was bad, so that the one before stays in force."""
-        self._metrics.policy_rejected()
+    def observe_policy(self, policy: Callable[[], tuple[str, bool]]) -> None:
+        """Show the policy in force: its revision, and whether it is what the files say. Call it once."""
+        gauges.observe_policy(self._meter, policy)
 
     def observe_fleet(self, snapshot: Callable[[], Snapshot], clock: Callable[[], float]) -> None:
         """Show the fleet's state whenever metrics are read. Call it once.
@@ -99,7 +99,7 @@ class Telemetry:
 
     def observe_dropped(self, dropped: Callable[[], int]) -> None:
         """Show the Records that never came here. Call it once."""
-        metrics.observe_dropped(self._meter, dropped)
+        gauges.observe_dropped(self._meter, dropped)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -136,6 +136,7 @@ def setup(
     *,
     otlp_endpoint: str | None = None,
     service_name: str = "specroute",
+    service_version: str = "",
     semconv: str = "0.1.0",
     resource_attributes: Mapping[str, str] | None = None,
 ) -> Telemetry:
@@ -146,6 +147,7 @@ def setup(
             spans and metrics in the process. Headers, certificates and intervals are taken from the
             standard ``OTEL_*`` variables.
         service_name: ``service.name`` of the resource.
+        service_version: ``service.version`` of the resource.
         semconv: Version of the GenAI conventions, a key of :data:`gateway.telemetry.names.GENAI`.
         resource_attributes: Further attributes of the resource; they win.
 
@@ -155,6 +157,6 @@ def setup(
     if semconv not in names.GENAI:
         raise ValueError(f"semconv must be one of {', '.join(names.GENAI)}, not {semconv!r}")
     resource = Resource.create(
-        {SERVICE_NAME: service_name, SERVICE_VERSION: __version__, **(resource_attributes or {})}
+        {SERVICE_NAME: service_name, SERVICE_VERSION: service_version, **(resource_attributes or {})}
     )
     return Telemetry(resource, names.GENAI[semconv], otlp_endpoint)

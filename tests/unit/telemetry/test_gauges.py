@@ -76,3 +76,25 @@ def test_mean_accepted_length_has_both_weightings(record: Record, baseline: Reco
         labels = f" backend=eagle method=eagle3 weighting={weighting} workload=math"
         assert found[f"specroute_mean_accepted_length{labels}"] == 2.0
     assert not any(name.startswith("specroute_mean") and "backend=plain" in name for name in found)
+
+
+def test_the_policy_in_force_is_shown_and_whether_the_files_say_the_same(series: Series) -> None:
+    current = [("p1", True)]
+    telemetry = setup()
+    telemetry.observe_policy(lambda: current[0])
+    assert series(telemetry.exposition())["specroute_policy_current revision=p1"] == 1
+    current[0] = ("p1", False)
+    assert series(telemetry.exposition())["specroute_policy_current revision=p1"] == 0
+    current[0] = ("p2", True)
+    found = series(telemetry.exposition())
+    assert found["specroute_policy_current revision=p2"] == 1
+    assert "specroute_policy_current revision=p1" not in found
+
+
+def test_dropped_records_are_shown(series: Series) -> None:
+    dropped = [0]
+    telemetry = setup()
+    telemetry.observe_dropped(lambda: dropped[0])
+    assert series(telemetry.exposition())["specroute_records_dropped_total"] == 0
+    dropped[0] = 7
+    assert series(telemetry.exposition())["specroute_records_dropped_total"] == 7

@@ -32,6 +32,10 @@ def test_an_entry_is_whole(metric: names.Metric) -> None:
     assert set(metric.labels) <= known
 
 
+def test_every_label_that_is_explained_is_used() -> None:
+    assert set(names.LABELS) == {label for metric in names.METRICS for label in metric.labels}
+
+
 def test_names_are_unique_and_never_those_of_the_engine() -> None:
     for metrics in names.METRICS, names.GENAI["0.1.0"].metrics, names.GENAI["1.41"].metrics:
         assert len({metric.prometheus for metric in metrics}) == len(metrics)

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gateway.telemetry import names
+from gateway.telemetry import names, reference
 from gateway.telemetry.reference import markdown
+
+if TYPE_CHECKING:
+    import pytest
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -26,3 +31,8 @@ def test_every_row_has_as_many_cells_as_its_head() -> None:
     for table in markdown().split("\n\n"):
         rows = [line for line in table.splitlines() if line.startswith("|")]
         assert len({row.count("|") for row in rows}) <= 1
+
+
+def test_run_as_a_module_it_prints_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(reference.__file__, run_name="__main__")
+    assert capsys.readouterr().out == markdown()

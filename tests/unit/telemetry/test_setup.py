@@ -46,6 +46,7 @@ def sent(receiver: Any, snapshot: Snapshot, *records: Record) -> list[Span]:
     telemetry = setup(
         otlp_endpoint=receiver.endpoint,
         service_name="gw",
+        service_version="9",
         resource_attributes={"deployment.environment": "t"},
     )
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
@@ -83,6 +84,7 @@ def test_the_resource_says_who_sent_it(receiver: Any, snapshot: Snapshot, record
     for resource in (receiver.traces[0].resource_spans[0], receiver.metrics[-1].resource_metrics[0]):
         attributes = {each.key: each.value.string_value for each in resource.resource.attributes}
         assert attributes["service.name"] == "gw"
+        assert attributes["service.version"] == "9"
         assert attributes["deployment.environment"] == "t"
         assert attributes["service.instance.id"]
 
@@ -200,6 +202,19 @@ def test_several_live_in_one_process_and_touch_nothing_global(record: Record, se
     assert type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider"
     first.close()
     second.close()
+
+
+def test_a_reader_that_is_late_at_the_end_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telemetry = setup()
+
+    def late() -> None:
+        raise RuntimeError("deadline exceeded")
+
+    monkeypatch.setattr(telemetry._provider, "shutdown", late)
+    telemetry.close()
+    assert "metrics were not sent to the end" in caplog.text
 
 
 def test_it_is_text_of_prometheus(record: Record) -> None:

@@ -253,6 +253,12 @@ def test_the_operation_follows_the_endpoint(
     assert request.name == f"{operation} gemma"
 
 
+def test_what_the_client_left_open_is_absent(spans: Spans, record: Record) -> None:
+    open_ended = replace(record, features=replace(record.features, max_tokens=None, temperature=None))
+    for span in spans.of(open_ended):
+        assert not {"gen_ai.request.max_tokens", "gen_ai.request.temperature"} & set(attributes(span))
+
+
 def test_a_model_name_without_end_is_cut(spans: Spans, record: Record) -> None:
     *_, request = spans.of(replace(record, features=replace(record.features, model="m" * 10_000)))
     assert len(request.name) < 300
