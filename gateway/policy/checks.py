@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gateway.core.policy import Match
+from gateway.core.policy import Match, Selector
 from gateway.core.selectors import selects
 from gateway.policy.problems import suggest
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from gateway.policy.schema import BackendSection, RouteSection
     from gateway.policy.source import Source
     from gateway.policy.validate import Checked
+
+_ANY: Final = Selector()
+"""Last in a list it stands for backends to come, so it may name none that is new."""
 
 
 def fleet_problems(
@@ -183,7 +186,7 @@ def _idle_preferences(placed: Placed, backends: Sequence[Backend], source: Sourc
         ):
             right = "remove it, or add such a backend to the fleet"
             yield source.problem(path, "no backend fits this selector", right, warning=True)
-        elif fits and fits <= taken:
+        elif fits and fits <= taken and selector != _ANY:
             right = "move it further up, or remove it"
             yield source.problem(path, "every backend it names is named earlier", right, warning=True)
         taken |= fits

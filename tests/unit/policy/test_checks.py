@@ -104,6 +104,10 @@ def test_a_preference_whose_backends_are_named_before() -> None:
     assert warning.startswith("3:29 warning routes[0].prefer[1]: every backend it names is named earlier")
 
 
+def test_any_may_end_a_list_that_names_every_backend() -> None:
+    assert policy("routes:\n  - {name: a, prefer: [base, fast, other, any]}\n") == []
+
+
 def test_two_routes_of_one_name() -> None:
     found = policy(
         "routes:\n  - {name: a, match: {stream: true}, prefer: [any]}\n  - {name: a, prefer: [any]}\n"

@@ -60,6 +60,14 @@ def test_every_sample_names_its_schema_for_editors(name: str) -> None:
     assert (POLICIES / schema).is_file()
 
 
+def test_the_examples_of_the_reference_fit_each_other() -> None:
+    text = (POLICIES.parent / "docs" / "policy.md").read_text(encoding="utf-8")
+    fleet, policy = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    loaded = load(fleet, policy)
+    assert isinstance(loaded, Loaded), loaded
+    assert loaded.warnings == ()
+
+
 def test_a_fleet_is_compiled_with_its_defaults() -> None:
     base, fast = fleet_of(FLEET).backends
     assert (base.name, base.url, base.target, base.served_model) == ("base", "http://h:1", "m/x", "m/x")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from gateway.policy.schema import (
     MatchSection,
     PolicyFile,
     RouteSection,
+    Section,
     SelectorSection,
     TimeoutsSection,
     json_schema,
 )
 
+SECTIONS = Section.__subclasses__()
 POLICIES = Path(__file__).parents[3] / "policies"
 
 
@@ -56,6 +59,15 @@ def test_every_key_that_must_be_given_has_an_example() -> None:
     for model in (BackendSection, FleetFile, RouteSection, PolicyFile):
         for name, field in model.model_fields.items():
             assert field.examples or not field.is_required(), (model, name)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_reference_has_every_key_method_and_scorer(section: type[Section]) -> None:
+    text = (POLICIES.parent / "docs" / "policy.md").read_text(encoding="utf-8")
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    words = set(re.findall(r"[a-z0-9_-]+", " ".join(re.findall(r"`([^`]+)`", prose))))
+    assert {*section.model_fields} - {"version", "backends"} <= words
+    assert {*METHODS, *WORKLOADS, *SCORERS} <= words
 
 
 @pytest.mark.parametrize(
