@@ -152,14 +152,20 @@ class Exchange:
             if not shares and self._left:
                 return
             if not shares:
-                raise engine_dead()
+                await self._send_whole(send, engine_dead().body(), headers, status=500)
+                return
             for share in shares:
                 self._advance(share)
                 left -= share.finished
         wholes = [self._whole(index, choice) for index, choice in enumerate(self._choices)]
         body = self._bodies.whole(wholes, self._completion_tokens(), self._metrics())
+        await self._send_whole(send, body, headers, status=200)
+
+    async def _send_whole(
+        self, send: Send, body: bytes, headers: list[tuple[bytes, bytes]], *, status: int
+    ) -> None:
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", JSON), *headers]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     def _advance(self, share: Share) -> tuple[_Choice, int]:

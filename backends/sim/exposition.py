@@ -27,6 +27,8 @@ _CACHE: Final = {
     "swa_bounded_replay": "True", "use_kda_recoverssm": "False", "use_replayssm": "False",
     "user_specified_block_size": "False",
 }  # fmt: skip
+_ABSENT: Final = {"admission_rejections_total": "engine", "cache_config_info": "model_name"}
+"""Families that lack one of the common labels."""
 _BLOCK: Final = 16  # tokens a KV block
 
 
@@ -52,8 +54,8 @@ def render(engine: Engine, measures: Measures, model: str, created: float) -> st
             series = [(common, "", single[name])]
         else:
             continue  # speculation counters of a server without a draft
-        if name == "admission_rejections_total":
-            series = [({k: v for k, v in labels.items() if k != "engine"}, s, v) for labels, s, v in series]
+        if (absent := _ABSENT.get(name)) is not None:
+            series = [({k: v for k, v in labels.items() if k != absent}, s, v) for labels, s, v in series]
         full = f"vllm:{name}"
         lines += [f"# HELP {full} {description}", f"# TYPE {full} {kind}"]
         lines += [f"{full}{suffix}{_labels(labels)} {value!r}" for labels, suffix, value in series]

@@ -120,7 +120,7 @@ class _Maker:
     def _text(self, schema: Mapping[str, Any], name: str) -> str:
         last = name.lower().rsplit("_", 1)[-1]
         text = _FORMATS.get(schema.get("format", "")) or _NAMED.get(last) or self._rng.choice(_WORDS)
-        return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength", len(text))]
+        return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
 
 
 def _type(schema: Mapping[str, Any], depth: int) -> str:

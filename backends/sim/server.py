@@ -207,23 +207,20 @@ class Simulator:
         ]
         for count in counts:
             check_length(count, call.max_tokens, options.max_model_len)
-        exchange = Exchange(
-            call,
-            self._bodies(request, call, prompts, sum(counts)),
-            self._realtime,
-            self._measures,
-            options.reporting,
-        )
         rng = self._rng if call.seed is None else Random(call.seed)  # noqa: S311 - not for secrets
         aside = request.header(ASIDE)
-        for text, count in zip(prompts, counts, strict=True):
-            asked = _asked(call) or text
-            room = options.max_model_len - count
-            self._measures.accept(call.n, room if call.max_tokens is None else call.max_tokens)
-            for _ in range(call.n):
-                answer = plan(call, asked, aside, room, rng)
-                job = Job(str(next(self._jobs)), answer.workload, count, len(answer.generated))
-                exchange.add(answer, job, text, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
+        planned = [
+            (text, count, plan(call, _asked(call) or text, aside, options.max_model_len - count, rng))
+            for text, count in zip(prompts, counts, strict=True)
+            for _ in range(call.n)
+        ]
+        bodies = self._bodies(request, call, prompts, sum(counts))
+        exchange = Exchange(call, bodies, self._realtime, self._measures, options.reporting)
+        for text, count, answer in planned:
+            job = Job(str(next(self._jobs)), answer.workload, count, len(answer.generated))
+            exchange.add(answer, job, text, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
+        for count in counts:
+            self._measures.accept(call.n, call.max_tokens or options.max_model_len - count)
         await exchange.run(request.receive, request.send, request.answer_headers)
 
     def _bodies(

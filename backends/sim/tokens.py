@@ -21,7 +21,7 @@ _PLAIN: Final = len(SPECIAL)
 _PAIR: Final = _PLAIN + 128
 _SPACES: Final = _PAIR + 128 * 128
 _MAX_SPACES: Final = 16
-_WORDS: Final = _SPACES + _MAX_SPACES + 1
+_WORDS: Final = _SPACES + _MAX_SPACES - 1
 _SPACED: Final = _SHORTER[_WORD + 1]
 _WIDE: Final = _WORDS + 2 * _SPACED
 VOCABULARY: Final = _WIDE + 0x110000 - 128
@@ -60,7 +60,7 @@ def identify(piece: str) -> int:
             value = value * _LETTERS + ord(letter) - ord("a")
         return _WORDS + (_SPACED if len(letters) < len(piece) else 0) + _SHORTER[len(letters)] + value
     if len(piece) > 1 and not piece.strip(" "):
-        return _SPACES + len(piece)
+        return _SPACES + len(piece) - 2
     return _PLAIN + first if len(piece) == 1 else _PAIR + first * 128 + ord(piece[1])
 
 
@@ -80,7 +80,7 @@ def piece_of(token: int) -> str:
         first, second = divmod(token - _PAIR, 128)
         return chr(first) + chr(second)
     if token < _WORDS:
-        return " " * (token - _SPACES)
+        return " " * (token - _SPACES + 2)
     if token >= _WIDE:
         point = token - _WIDE + 128
         return "\ufffd" if 0xD800 <= point < 0xE000 else chr(point)

@@ -175,13 +175,13 @@ def check(call: Call, *, served: Sequence[str], max_model_len: int, drafts: bool
     if call.n < 1:
         raise RefusalError(f"n must be at least 1, got {call.n}.")
     for name, value, allowed, rule in (
-        ("temperature", call.temperature, call.temperature >= 0, "must be non-negative, got {}"),
-        ("top_p", call.top_p, 0 < call.top_p <= 1, "must be in (0, 1], got {}"),
-        ("min_p", call.min_p, 0 <= call.min_p <= 1, "must be in [0, 1], got {}"),
-        ("max_tokens", asked, asked is None or asked >= 1, "must be at least 1, got {}."),
+        ("temperature", call.temperature, call.temperature >= 0, "must be non-negative"),
+        ("top_p", call.top_p, 0 < call.top_p <= 1, "must be in (0, 1]"),
+        ("min_p", call.min_p, 0 <= call.min_p <= 1, "must be in [0, 1]"),
+        ("max_tokens", asked, asked is None or asked >= 1, "must be at least 1"),
     ):
         if not allowed:
-            raise _out_of_range(name, value, f"{name} {rule.format(value)}")
+            raise _out_of_range(name, value, f"{name} {rule}, got {value}.")
     if call.logprobs is not None and call.logprobs > _MAX_LOGPROBS:
         most = f"which is greater than max allowed: {_MAX_LOGPROBS}"
         text = f"Requested sample logprobs of {call.logprobs}, {most}"

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Make = Callable[..., Any]
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+
+
+def body(asked: str = "Tell me something nice.", **more: Any) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": asked}]} | more
+
+
+def test_several_prompts_make_one_answer(ask: Make) -> None:
+    request = {"model": "tiny", "prompt": ["one", "two"], "n": 2, "max_tokens": 3}
+    answer = ask("POST", TEXT, request).json
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    assert answer["usage"]["completion_tokens"] == 12
+
+
+def test_a_client_that_leaves_while_it_sends_is_not_answered(
+    virtual: Make, client: Make, simulator: Make
+) -> None:
+    async def main() -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            raise AssertionError(message)
+
+        for path in (CHAT, "/tokenize", "/detokenize"):
+            scope = {"type": "http", "method": "POST", "path": path, "headers": []}
+            await simulator()(scope, receive, send)
+
+    virtual(main())
+
+
+def test_metrics_count_what_was_answered(virtual: Make, client: Make, simulator: Make) -> None:
+    async def main() -> str:
+        server = simulator()
+        for _ in range(3):
+            await client(server).ask("POST", CHAT, body(max_tokens=20))
+        await client(server).ask("POST", CHAT, body("What is 2 + 2?", stop=["a"]))
+        answer = await client(server).ask("GET", "/metrics")
+        return str(answer.body, "utf-8")
+
+    page = virtual(main())
+    common = 'engine="0",model_name="tiny"'
+    assert 'vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 3.0' in page
+    assert 'vllm:request_success_total{engine="0",finished_reason="stop",model_name="tiny"} 1.0' in page
+    assert f"vllm:time_to_first_token_seconds_count{{{common}}} 4.0" in page
+    assert f"vllm:request_generation_tokens_count{{{common}}} 4.0" in page
+
+
+def test_text_becomes_ids_and_ids_text(ask: Make) -> None:
+    found = ask("POST", "/tokenize", {"model": "tiny", "prompt": "import os", "return_token_strs": True}).json
+    assert "".join(found["token_strs"]) == "import os"
+    assert found["count"] == len(found["tokens"])
+    assert ask("POST", "/detokenize", {"model": "tiny", "tokens": found["tokens"]}).json == {
+        "prompt": "import os"
+    }
+    assert ask("POST", "/tokenize", body("import os")).json["count"] > found["count"]
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "message"),
+    [
+        ("/tokenize", {"model": "tiny"}, "body.prompt"),
+        ("/detokenize", {"model": "tiny"}, "body.tokens"),
+        ("/detokenize", {"tokens": [99_999_999]}, "Token id 99999999 is out of vocabulary"),
+        ("/tokenize", b"{", "JSON decode error"),
+    ],
+)
+def test_bad_token_requests_are_refused(ask: Make, path: str, sent: Any, message: str) -> None:
+    answer = ask("POST", path, sent)
+    assert answer.status == 400
+    assert message in answer.json["error"]["message"]
+
+
+def test_request_ids_come_back_in_the_body_and_by_flag_in_a_header(ask: Make, simulator: Make) -> None:
+    answer = ask("POST", CHAT, body(max_tokens=1), x_request_id="gw-1")
+    assert answer.json["id"] == "chatcmpl-gw-1"
+    assert "x-request-id" not in answer.headers
+    server = simulator(request_id_headers=True)
+    assert ask("GET", "/health", server=server, x_request_id="gw-2").headers["x-request-id"] == "gw-2"
+    assert len(ask("GET", "/health", server=server).headers["x-request-id"]) == 32
+
+
+def test_two_requests_may_have_the_same_id(virtual: Make, client: Make, simulator: Make) -> None:
+    async def main() -> None:
+        server = simulator()
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(client(server).ask("POST", CHAT, body(max_tokens=9), x_request_id="same"))
+                for _ in range(2)
+            ]
+        assert [task.result().status for task in asked] == [200, 200]
+
+    virtual(main())
+
+
+def test_the_header_settles_the_kind(ask: Make) -> None:
+    german = ask("POST", CHAT, body("hello", max_tokens=400), x_sim_workload="multilingual").json
+    assert any(word in german["choices"][0]["message"]["content"] for word in (" und ", " der ", " die "))
+
+
+def test_a_baseline_does_not_start_with_acceptance_metrics(simulator: Make) -> None:
+    with pytest.raises(ValueError, match="requires speculative decoding to be enabled"):
+        simulator("none", 0, acceptance="summary")
+
+
+def test_only_http_is_spoken(virtual: Make, simulator: Make) -> None:
+    with pytest.raises(NotImplementedError, match="websocket"):
+        virtual(simulator()({"type": "websocket"}, None, None))
+
+
+def test_fingerprints_tell_configurations_apart(simulator: Make) -> None:
+    prints = {simulator().fingerprint, simulator("none", 0).fingerprint, simulator(seed=5).fingerprint}
+    assert len(prints) == 3
