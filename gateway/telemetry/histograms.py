@@ -105,9 +105,8 @@ class Histograms:
 
     def _data(self, metric: names.Metric, now: int, *, exemplars: bool) -> Histogram:
         points = []
-        for values, series in tuple(
-            self._series[metric].items()
-        ):  # a copy: requests end while another thread exports
+        # Copies here and below, since requests end while another thread exports.
+        for values, series in tuple(self._series[metric].items()):
             counts = tuple(series.counts)
             points.append(
                 HistogramDataPoint(
@@ -122,7 +121,7 @@ def _taken(series: _Series) -> list[Exemplar]:
     taken, series.exemplars = series.exemplars, {}
     return [
         Exemplar({}, number, started, int(trace.span_id, 16), int(trace.trace_id, 16))
-        for number, started, trace in taken.values()
+        for number, started, trace in tuple(taken.values())
     ]
 
 
