@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _SAMPLE: Final = re.compile(
     rb"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc|gpu_cache_usage_perc)"
-    rb"(?:\{[^}]*\})?\s+([^\s]+)",
+    rb'(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?\s+([^\s]+)',
     re.MULTILINE,
 )
 """The samples that are read; ``gpu_cache_usage_perc`` is the older name of ``kv_cache_usage_perc``."""
@@ -32,16 +33,21 @@ def parse_load(page: bytes, now: float) -> Load | None:
     """
     found: dict[bytes, list[float]] = {}
     for name, value in _SAMPLE.findall(page):
-        try:
-            found.setdefault(name, []).append(float(value))
-        except ValueError:
-            return None
-    running = found.get(b"num_requests_running")
-    waiting = found.get(b"num_requests_waiting")
-    if running is None or waiting is None:
+        found.setdefault(name, []).append(_number(value))
+    running = sum(found.get(b"num_requests_running", [math.nan]))
+    waiting = sum(found.get(b"num_requests_waiting", [math.nan]))
+    if not math.isfinite(running + waiting):
         return None
-    kv = found.get(b"kv_cache_usage_perc") or found.get(b"gpu_cache_usage_perc")
-    return Load(round(sum(running)), round(sum(waiting)), sum(kv) / len(kv) if kv else None, now)
+    caches = found.get(b"kv_cache_usage_perc") or found.get(b"gpu_cache_usage_perc") or [math.nan]
+    usage = sum(caches) / len(caches)
+    return Load(round(running), round(waiting), usage if math.isfinite(usage) else None, now)
+
+
+def _number(value: bytes) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
 
 
 class Scraper:
@@ -79,12 +85,12 @@ class Scraper:
 
     async def once(self, backend: Backend) -> None:
         """Scrape one backend and tell the fleet."""
-        headers = {"authorization": f"Bearer {backend.api_key}"} if backend.api_key else {}
+        headers = [(b"authorization", b"Bearer " + backend.api_key.encode())] if backend.api_key else []
         try:
-            response = await self._client.get(
-                f"{backend.url}/metrics", headers=headers, timeout=self._timeout
-            )
-        except httpx.HTTPError as error:
+            # One limit on the whole: httpx's own starts anew with every byte.
+            async with asyncio.timeout(self._timeout):
+                response = await self._client.get(f"{backend.url}/metrics", headers=headers, timeout=None)
+        except (httpx.HTTPError, TimeoutError) as error:
             self._fleet.failed(backend.name, f"/metrics: {type(error).__name__}")
             return
         if response.status_code != httpx.codes.OK:

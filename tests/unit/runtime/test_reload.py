@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from shutil import rmtree
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.policy.load import Config, Invalid, Loaded
+from gateway.runtime import tasks
+from gateway.runtime.reload import Configuration, load_files
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    Watch = Callable[[Configuration], Awaitable["Watched"]]
+
+FLEET = """\
+version: 1
+backends:
+  - name: base
+    url: http://127.0.0.1:8101
+    model: org/Tiny
+"""
+POLICY = """\
+version: 1
+models: {tiny: org/Tiny}
+routes:
+  - name: default
+    prefer: [any]
+"""
+
+
+def renamed(name: str) -> str:
+    return POLICY.replace("name: default", f"name: {name}")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(FLEET)
+    return file
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    return file
+
+
+@pytest.fixture
+def configuration(fleet: Path, policy: Path) -> Configuration:
+    return configured(fleet, policy)
+
+
+def configured(fleet: Path, policy: Path) -> Configuration:
+    loaded = load_files(fleet, policy, {})
+    assert isinstance(loaded, Loaded), loaded
+    return Configuration(fleet, policy, loaded)
+
+
+def route_names(configuration: Configuration) -> list[str]:
+    return [route.name for route in configuration.config.policy.routes]
+
+
+# Loading
+
+
+def test_both_files_are_read(fleet: Path, policy: Path) -> None:
+    loaded = load_files(fleet, policy, {})
+    assert isinstance(loaded, Loaded)
+    assert [backend.name for backend in loaded.value.fleet.backends] == ["base"]
+    assert [route.name for route in loaded.value.policy.routes] == ["default"]
+
+
+def test_keys_come_from_the_environment(fleet: Path, policy: Path) -> None:
+    fleet.write_text(f"{FLEET}    api_key_env: TINY_KEY\n")
+    loaded = load_files(fleet, policy, {"TINY_KEY": "canary"})
+    assert isinstance(loaded, Loaded)
+    assert loaded.value.fleet.backends[0].api_key == "canary"
+
+
+def test_files_that_cannot_be_read_are_problems_of_their_own(
+    fleet: Path, policy: Path, tmp_path: Path
+) -> None:
+    fleet.unlink()
+    policy.write_bytes(b"version: 1 # \xff")
+    loaded = load_files(fleet, policy, {})
+    assert isinstance(loaded, Invalid)
+    assert list(map(str, loaded.problems)) == [
+        f"{fleet}:1:1: cannot be read: No such file or directory; name a file that exists",
+        f"{policy}:1:1: is not UTF-8: invalid start byte; save it as UTF-8",
+    ]
+    loaded = load_files(tmp_path, policy, {})
+    assert isinstance(loaded, Invalid)
+    assert "cannot be read: Is a directory" in str(loaded.problems[0])
+
+
+# Reloading
+
+
+def test_at_the_start_all_is_well(configuration: Configuration) -> None:
+    assert configuration.problems == ()
+    assert configuration.warnings == ()
+    assert route_names(configuration) == ["default"]
+
+
+def test_a_changed_file_comes_into_force_and_is_told(configuration: Configuration, policy: Path) -> None:
+    told: list[Config] = []
+    configuration.on_change(told.append)
+    configuration.on_change(told.append)
+    before = configuration.config
+    policy.write_text(renamed("other"))
+    assert configuration.reload()
+    assert route_names(configuration) == ["other"]
+    assert told == [configuration.config] * 2
+    assert configuration.config.policy.revision != before.policy.revision
+    assert configuration.config.fleet == before.fleet
+
+
+def test_those_that_are_told_find_it_in_force(configuration: Configuration, policy: Path) -> None:
+    found: list[list[str]] = []
+    configuration.on_change(lambda _: found.append(route_names(configuration)))
+    policy.write_text(renamed("other"))
+    configuration.reload()
+    assert found == [["other"]]
+
+
+def test_an_unchanged_file_is_no_change(configuration: Configuration, policy: Path) -> None:
+    told: list[Config] = []
+    configuration.on_change(told.append)
+    before = configuration.config
+    policy.write_text(POLICY)
+    assert configuration.reload()
+    assert configuration.config is before
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "wrong"),
+    [
+        (POLICY.replace("[any]", "[nobody]"), "5:14", "nobody"),
+        (POLICY.replace("version: 1", "version: 2"), "1:10", "2"),
+        (POLICY + "routes: []\n", "6:1", "routes"),
+        (POLICY + "rotues: []\n", "6:1", "rotues"),
+    ],
+)
+def test_a_broken_file_leaves_the_last_good_one_in_force_and_says_where(
+    configuration: Configuration, policy: Path, caplog: pytest.LogCaptureFixture,
+    text: str, place: str, wrong: str,
+) -> None:  # fmt: skip
+    told: list[Config] = []
+    configuration.on_change(told.append)
+    before = configuration.config
+    policy.write_text(text)
+    with caplog.at_level(logging.ERROR):
+        assert not configuration.reload()
+    assert configuration.config is before
+    assert told == []
+    assert f"{policy}:{place}" in {f"{one.file}:{one.line}:{one.column}" for one in configuration.problems}
+    assert any(wrong in one.wrong for one in configuration.problems)
+    assert [one.getMessage() for one in caplog.records] == [
+        f"{problem} (the last good configuration stays in force)" for problem in configuration.problems
+    ]
+
+
+def test_each_reading_of_bad_files_is_told(configuration: Configuration, policy: Path) -> None:
+    told: list[str] = []
+    configuration.on_reject(lambda: told.append("rejected"))
+    assert configuration.reload()
+    assert told == []
+    policy.write_text("routes: [")
+    for _ in range(2):
+        assert not configuration.reload()
+    assert told == ["rejected"] * 2
+
+
+def test_a_mistake_is_logged_once_until_it_changes(
+    configuration: Configuration, policy: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in (POLICY + "rotues: []\n", POLICY + "rotues: [] # still\n", POLICY + "rootes: []\n"):
+        policy.write_text(text)
+        assert not configuration.reload()
+    assert [word for one in caplog.records for word in ("rotues", "rootes") if word in one.getMessage()] == [
+        "rotues", "rootes",
+    ]  # fmt: skip
+
+
+def test_a_file_that_vanished_changes_nothing_in_force(configuration: Configuration, fleet: Path) -> None:
+    fleet.unlink()
+    assert not configuration.reload()
+    assert configuration.config.fleet.backends
+    assert [one.file for one in configuration.problems] == [str(fleet)]
+
+
+def test_a_mended_file_comes_into_force(configuration: Configuration, policy: Path) -> None:
+    policy.write_text("routes: [")
+    assert not configuration.reload()
+    policy.write_text(renamed("mended"))
+    assert configuration.reload()
+    assert configuration.problems == ()
+    assert route_names(configuration) == ["mended"]
+
+
+def test_a_file_that_was_put_back_is_well_but_no_change(configuration: Configuration, policy: Path) -> None:
+    told: list[Config] = []
+    configuration.on_change(told.append)
+    policy.write_text("routes: [")
+    assert not configuration.reload()
+    policy.write_text(POLICY)
+    assert configuration.reload()
+    assert configuration.problems == ()
+    assert told == []
+
+
+def test_warnings_are_those_of_the_files_in_force(configuration: Configuration, policy: Path) -> None:
+    policy.write_text(POLICY.replace("[any]", "[any, base]"))  # the second names nobody new
+    assert configuration.reload()
+    assert configuration.warnings
+    policy.write_text(POLICY)
+    assert configuration.reload()
+    assert configuration.warnings == ()
+
+
+def test_the_environment_of_the_process_is_read_anew(
+    configuration: Configuration, fleet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TINY_KEY", "canary")
+    fleet.write_text(f"{FLEET}    api_key_env: TINY_KEY\n")
+    assert configuration.reload()
+    assert configuration.config.fleet.backends[0].api_key == "canary"
+
+
+# Watching
+
+
+class Watched:
+    """A configuration that is being watched; :meth:`change` waits for the next one that comes into force."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._changes: asyncio.Queue[list[str]] = asyncio.Queue()
+        configuration.on_change(lambda _: self._changes.put_nowait(route_names(configuration)))
+        self._stop = asyncio.Event()
+        self._task = tasks.spawn(configuration.watch(self._stop), name="watch")
+
+    async def change(self) -> list[str]:
+        return await self._changes.get()
+
+    async def end(self) -> None:
+        self._stop.set()
+        await self._task
+
+
+@pytest.fixture
+async def watch() -> AsyncIterator[Watch]:
+    watching: list[Watched] = []
+
+    async def start(configuration: Configuration) -> Watched:
+        watching.append(Watched(configuration))
+        await asyncio.sleep(0)  # the watch is set up before it first waits
+        return watching[-1]
+
+    yield start
+    for one in watching:
+        await one.end()
+
+
+async def test_a_file_written_in_place_is_noticed(
+    configuration: Configuration, policy: Path, watch: Watch
+) -> None:
+    watched = await watch(configuration)
+    write(policy, renamed("first"))
+    assert await watched.change() == ["first"]
+    write(policy, renamed("second"))
+    assert await watched.change() == ["second"]
+
+
+async def test_a_replaced_file_is_noticed(
+    configuration: Configuration, policy: Path, watch: Watch, tmp_path: Path
+) -> None:
+    watched = await watch(configuration)
+    for name in ("first", "second"):
+        new = tmp_path / "policy.yaml.new"
+        new.write_text(renamed(name))
+        new.replace(policy)
+        assert await watched.change() == [name]
+
+
+async def test_a_file_that_is_mended_after_a_mistake_is_noticed(
+    configuration: Configuration, policy: Path, watch: Watch
+) -> None:
+    watched = await watch(configuration)
+    write(policy, "routes: [")
+    write(policy, renamed("mended"))
+    assert await watched.change() == ["mended"]
+
+
+async def test_files_in_two_folders_are_both_watched(fleet: Path, tmp_path: Path, watch: Watch) -> None:
+    policy = tmp_path / "elsewhere/policy.yaml"
+    policy.parent.mkdir()
+    write(policy, POLICY)
+    configuration = configured(fleet, policy)
+    watched = await watch(configuration)
+    write(policy, renamed("first"))
+    assert await watched.change() == ["first"]
+    write(fleet, FLEET.replace("base", "plain"))
+    await watched.change()
+    assert configuration.config.fleet.backends[0].name == "plain"
+
+
+async def test_a_mounted_config_map_is_noticed_each_time_it_is_swapped(tmp_path: Path, watch: Watch) -> None:
+    def publish(version: str, route: str) -> Path:
+        """Swap as a kubelet does: a new folder, then the link ..data in one step, then the old one goes."""
+        folder = tmp_path / f"..{version}"
+        folder.mkdir()
+        (folder / "fleet.yaml").write_text(FLEET)
+        (folder / "policy.yaml").write_text(renamed(route))
+        swap(tmp_path / "..data", folder)
+        return folder
+
+    old = publish("v1", "first")
+    for name in ("fleet.yaml", "policy.yaml"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    watched = await watch(configured(tmp_path / "fleet.yaml", tmp_path / "policy.yaml"))
+    for version, route in (("v2", "second"), ("v3", "third")):
+        new = publish(version, route)
+        rmtree(old)
+        assert await watched.change() == [route]
+        old = new
+
+
+async def test_a_link_to_another_folder_is_followed(fleet: Path, tmp_path: Path, watch: Watch) -> None:
+    link = tmp_path / "policy.yaml"
+    files = [tmp_path / name / "policy.yaml" for name in ("one", "two")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(renamed(file.parent.name))
+    link.symlink_to(files[0])
+    watched = await watch(configured(fleet, link))
+    files[0].write_text(renamed("edited"))
+    assert await watched.change() == ["edited"]
+    swap(link, files[1])
+    assert await watched.change() == ["two"]
+    files[1].write_text(renamed("edited-too"))
+    assert await watched.change() == ["edited-too"]
+
+
+async def test_a_folder_that_is_a_link_is_followed(fleet: Path, tmp_path: Path, watch: Watch) -> None:
+    current = tmp_path / "current"
+    releases = [tmp_path / "releases" / name for name in ("one", "two")]
+    for folder in releases:
+        folder.mkdir(parents=True)
+        (folder / "policy.yaml").write_text(renamed(folder.name))
+    current.symlink_to(releases[0])
+    watched = await watch(configured(fleet, current / "policy.yaml"))
+    swap(current, releases[1])
+    assert await watched.change() == ["two"]
+    (releases[1] / "policy.yaml").write_text(renamed("edited"))
+    assert await watched.change() == ["edited"]
+
+
+async def test_a_folder_that_went_and_came_back_is_noticed(
+    tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "deep/er"
+    folder.mkdir(parents=True)
+    fleet, policy = folder / "fleet.yaml", folder / "policy.yaml"
+    write(fleet, FLEET)
+    write(policy, POLICY)
+    configuration = configured(fleet, policy)
+    gone = asyncio.Event()
+    monkeypatch.setattr("gateway.runtime.reload._log.error", lambda *_: gone.set())
+    watched = await watch(configuration)
+    rmtree(tmp_path / "deep")
+    await gone.wait()
+    folder.mkdir(parents=True)
+    write(fleet, FLEET)
+    write(policy, renamed("back"))
+    assert await watched.change() == ["back"]
+
+
+async def test_the_watch_ends_when_it_is_told_to(configuration: Configuration) -> None:
+    watched = Watched(configuration)
+    await asyncio.sleep(0)
+    await watched.end()
+
+
+async def test_a_watch_that_is_told_to_end_before_it_began_ends(configuration: Configuration) -> None:
+    stop = asyncio.Event()
+    stop.set()
+    await configuration.watch(stop)
+
+
+def write(file: Path, text: str) -> None:
+    """Write in place, as some editors do."""
+    file.write_text(text)
+
+
+def swap(link: Path, target: Path) -> None:
+    """Point a link elsewhere in one step."""
+    new = link.with_name(f"{link.name}.new")
+    new.symlink_to(target)
+    new.replace(link)
