@@ -47,8 +47,6 @@ def check(
     """
     from gateway.policy.load import Loaded
 
-    if fleet is None and policy is None:
-        fleet, policy = FLEET, POLICY
     result = _load(fleet, policy, dict(os.environ) if env else None)
     wrong = not isinstance(result, Loaded) or (strict and bool(result.warnings))
     if as_json:
@@ -63,14 +61,13 @@ def _load(
 ) -> Loaded[Config] | Loaded[Fleet] | Loaded[Policy] | Invalid:
     from gateway.policy.load import load, load_fleet, load_policy
 
-    if fleet is not None and policy is not None:
-        return load(
-            read_text(fleet), read_text(policy), fleet_file=str(fleet), policy_file=str(policy), env=env
-        )
-    if fleet is not None:
+    if fleet is not None and policy is None:
         return load_fleet(read_text(fleet), str(fleet), env)
-    assert policy is not None  # noqa: S101 -- the caller names both where none was given
-    return load_policy(read_text(policy), str(policy))
+    if policy is not None and fleet is None:
+        return load_policy(read_text(policy), str(policy))
+    fleet, policy = fleet or FLEET, policy or POLICY
+    texts = read_text(fleet), read_text(policy)
+    return load(*texts, fleet_file=str(fleet), policy_file=str(policy), env=env)
 
 
 def _parts(value: Config | Fleet | Policy) -> tuple[Fleet | None, Policy | None]:
@@ -104,7 +101,7 @@ def _print_text(result: Loaded[Any] | Invalid) -> None:
 
     from gateway.policy.load import Invalid
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if isinstance(result, Invalid):
         for problem in sorted((*result.problems, *result.warnings)):
             typer.echo(str(problem))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.policy.source import Source
     from gateway.policy.validate import Checked
 
+_GLOB: Final = re.compile(r"[*?\[]")
 _ANY: Final = Selector()
 """Last in a list it stands for backends to come, so it may name none that is new."""
 
@@ -134,11 +135,8 @@ def policy_problems(
                 right = f"move it above {earlier.route.name!r}, or narrow the match of that"
                 yield source.problem(("routes", placed.index, "name"), wrong, right)
                 break
-    if (
-        sections
-        and len(sound) == len(sections)
-        and not any(covers(placed.route.match, Match()) for placed in sound)
-    ):
+    catches = any(covers(placed.route.match, Match()) for placed in sound)
+    if sections and len(sound) == len(sections) and not catches:
         wrong = "no route takes every request; one that fits none is refused"
         right = "add a last route without match: {name: default, prefer: [any]}"
         yield source.problem(("routes",), wrong, right, key=True, warning=True)
@@ -149,7 +147,7 @@ def name_problems(routes: Sequence[Placed], names: frozenset[str], source: Sourc
     for placed in routes:
         for position, selector in enumerate(placed.route.prefer):
             name = selector.name
-            if name is not None and name not in names and not re.search(r"[*?\[]", name):
+            if name is not None and name not in names and not _GLOB.search(name):
                 path: Path = ("routes", placed.index, "prefer", position)
                 path = (*path, "name") if (*path, "name") in source.values else path
                 yield source.problem(path, f"there is no backend {name!r}", suggest(name, names, "backends"))
@@ -181,9 +179,7 @@ def _idle_preferences(placed: Placed, backends: Sequence[Backend], source: Sourc
     for position, selector in enumerate(placed.route.prefer):
         path = ("routes", placed.index, "prefer", position)
         fits = {backend.name for backend in backends if selects(selector, backend)}
-        if not fits and (
-            selector.name is None or selector.name in names or re.search(r"[*?\[]", selector.name)
-        ):
+        if not fits and (selector.name is None or selector.name in names or _GLOB.search(selector.name)):
             right = "remove it, or add such a backend to the fleet"
             yield source.problem(path, "no backend fits this selector", right, warning=True)
         elif fits and fits <= taken and selector != _ANY:

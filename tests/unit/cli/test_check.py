@@ -130,6 +130,15 @@ def test_a_preferred_target_that_has_no_backend_in_the_route(folder: Path) -> No
     assert "none of m/y" in done.output
 
 
+def test_brackets_in_names_are_printed_as_they_are(folder: Path) -> None:
+    (folder / "fleet.yaml").write_text(FLEET.replace("m/x", "'m[/x]'"), encoding="utf-8")
+    (folder / "policy.yaml").write_text(POLICY.replace("[a]", "['[ab]', any]"), encoding="utf-8")
+    done = run()
+    assert done.exit_code == 0, done.output
+    assert "m[/x]" in done.output
+    assert "[ab]" in run("--policy", "policy.yaml").output
+
+
 def test_a_file_that_cannot_be_read_is_bad_input(folder: Path) -> None:
     done = run("--fleet", "nowhere.yaml")
     assert done.exit_code == 2

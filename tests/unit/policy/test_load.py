@@ -12,7 +12,9 @@ from gateway.policy.compile import Fleet, revision
 from gateway.policy.load import Config, Invalid, Loaded, load, load_fleet, load_policy
 
 POLICIES = Path(__file__).parents[3] / "policies"
-SAMPLES = sorted(path.name for path in POLICIES.glob("*.yaml") if path.name != "fleet.yaml")
+FILES = {path.name: path.read_text(encoding="utf-8") for path in sorted(POLICIES.glob("*.yaml"))}
+FLEETS = [name for name, text in FILES.items() if "\nbackends:" in text]
+SAMPLES = [name for name in FILES if name not in FLEETS]
 
 FLEET = """\
 version: 1
@@ -43,19 +45,26 @@ def fleet_of(text: str) -> Fleet:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_sample_fits_the_sample_fleet_without_a_warning(name: str) -> None:
-    fleet, policy = ((POLICIES / file).read_text(encoding="utf-8") for file in ("fleet.yaml", name))
-    loaded = load(fleet, policy, policy_file=name, env={})
+    loaded = load(FILES["fleet.yaml"], FILES[name], policy_file=name, env={})
+    assert isinstance(loaded, Loaded), loaded
+    assert loaded.warnings == ()
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_every_sample_fleet_is_right(name: str) -> None:
+    loaded = load_fleet(FILES[name], name)
     assert isinstance(loaded, Loaded), loaded
     assert loaded.warnings == ()
 
 
 def test_there_are_samples() -> None:
     assert {"policy.yaml", "load-only.yaml", "roles.yaml", "long-context.yaml"} <= set(SAMPLES)
+    assert "fleet.yaml" in FLEETS
 
 
-@pytest.mark.parametrize("name", [*SAMPLES, "fleet.yaml"])
+@pytest.mark.parametrize("name", FILES)
 def test_every_sample_names_its_schema_for_editors(name: str) -> None:
-    first, *_ = (POLICIES / name).read_text(encoding="utf-8").splitlines()
+    first, *_ = FILES[name].splitlines()
     schema = first.removeprefix("# yaml-language-server: $schema=")
     assert (POLICIES / schema).is_file()
 
