@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from backends.sim import profiles, tokens
+from backends.sim.fields import RefusalError
 from backends.sim.look import Kind, calls_tool, look
 from backends.sim.schema import example
 from backends.sim.text import compose
@@ -67,13 +70,16 @@ def plan(call: Call, asked: str, aside: str | None, room: int, rng: Random) -> A
         aside: A workload label given beside the request.
         room: Tokens that prompt and context length leave.
         rng: Decides length and wording.
+
+    Raises:
+        RefusalError: A schema in the request is none.
     """
     limit = room if call.max_tokens is None else min(room, call.max_tokens)
     kind = look(asked, aside or call.aside)
     if (index := _tool(call, asked)) is not None:
         return _tool_answer(call, index, limit, rng)
     if call.format in ("json_object", "json_schema"):
-        value = example(call.schema, rng) or {
+        value = _example(call.schema, rng) or {
             "title": "Weekly review",
             "items": ["north entrance", "blue kettle"],
         }
@@ -85,6 +91,13 @@ def plan(call: Call, asked: str, aside: str | None, room: int, rng: Random) -> A
         pieces.append(_END)
     cut = len(pieces) > limit or call.ignore_eos
     return _stopped(call, Answer(kind.workload, tuple(pieces[:limit]), (), "length" if cut else "stop"))
+
+
+def _example(schema: object, rng: Random) -> Any:  # noqa: ANN401 - a JSON value
+    try:
+        return example(schema, rng)
+    except ValueError as error:
+        raise RefusalError(str(error)) from error
 
 
 def _length(kind: Kind, rng: Random) -> int:
@@ -103,13 +116,13 @@ def _stopped(call: Call, answer: Answer) -> Answer:
         return Answer(answer.workload, answer.generated, tuple(shown), answer.reason)
     at, stop = min(found)
     keep = at + len(stop) if call.include_stop else at
-    read, visible = 0, []
-    for piece in shown:
-        visible.append(piece[: max(0, keep - read)])
-        read += len(piece)
-        if read >= at + len(stop):
-            break
-    return Answer(answer.workload, answer.generated[: len(visible)], tuple(visible), "stop", stop)
+    ends = list(itertools.accumulate(map(len, shown)))
+    number = bisect_left(ends, at + len(stop)) + 1
+    visible = tuple(
+        piece[: max(0, keep - (end - len(piece)))]
+        for piece, end in zip(shown[:number], ends[:number], strict=True)
+    )
+    return Answer(answer.workload, answer.generated[:number], visible, "stop", stop)
 
 
 def _tool(call: Call, asked: str) -> int | None:
@@ -128,7 +141,7 @@ def _tool(call: Call, asked: str) -> int | None:
 def _tool_answer(call: Call, index: int, limit: int, rng: Random) -> Answer:
     tool = call.tools[index]
     head = tokens.split(f'<tool_call>\n{{"name": "{tool.name}", "arguments": ')
-    arguments = tokens.split(json.dumps(example(tool.parameters, rng), ensure_ascii=False))
+    arguments = tokens.split(json.dumps(_example(tool.parameters, rng), ensure_ascii=False))
     generated = [*head, *arguments, *tokens.split("}\n</tool_call>"), _END]
     called = ToolCall(tool.name, len(head), len(head) + len(arguments))
     return Answer("tool_use", tuple(generated[:limit]), tuple(generated[:limit]), "tool_calls", None, called)

@@ -129,6 +129,23 @@ class Fields:
         self.add("string_type", name, "Input should be a valid string", value)
         return None
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A text or a list of texts."""
+        value = self.body.get(name)
+        several = [value] if isinstance(value, str) else [] if value is None else value
+        if isinstance(several, list) and all(isinstance(item, str) for item in several):
+            return tuple(several)
+        self.add("string_type", name, "Input should be a valid string", value)
+        return ()
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """An object, empty where it is missing."""
+        value = self.body.get(name)
+        if value is None or isinstance(value, dict):
+            return value or {}
+        self.add("dict_type", name, "Input should be a valid dictionary", value)
+        return {}
+
     def integers(self, name: str) -> tuple[int, ...]:
         """A required field with a list of integers."""
         value = self.body.get(name)
@@ -149,7 +166,7 @@ class Fields:
             return default
         try:
             return to(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             article = "an" if noun == "integer" else "a"
             message = f"Input should be a valid {noun}, unable to parse string as {article} {noun}"
             self.add(f"{kind}_parsing", name, message, value)

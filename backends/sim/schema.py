@@ -43,9 +43,15 @@ def example(schema: object, rng: Random) -> Any:  # noqa: ANN401 - a JSON value
     Args:
         schema: The schema; anything but an object allows everything.
         rng: Chooses among what is allowed.
+
+    Raises:
+        ValueError: The schema is none: a keyword has a value of a wrong type.
     """
     root = schema if isinstance(schema, dict) else {}
-    return _Maker(root, rng).value(root, "", 0)
+    try:
+        return _Maker(root, rng).value(root, "", 0)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"not a JSON schema: {error}") from error
 
 
 class _Maker:

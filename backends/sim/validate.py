@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from backends.sim.fields import Fields, RefusalError, decode
+from backends.sim.look import ASIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +90,7 @@ def parse(raw: bytes, content_type: str, *, chat: bool) -> Call:
     fields = Fields(decode(raw))
     body = fields.body
     stream = fields.boolean("stream")
-    options = body.get("stream_options")
-    options = options if isinstance(options, dict) else {}
+    options = fields.mapping("stream_options")
     max_tokens = fields.integer("max_tokens", default=None if chat else 16)
     if chat:
         newer = fields.integer("max_completion_tokens")
@@ -101,12 +101,12 @@ def parse(raw: bytes, content_type: str, *, chat: bool) -> Call:
     else:
         top, wanted = None, True
         logprobs = fields.integer("logprobs")
-    format_ = body.get("response_format")
-    format_ = format_ if isinstance(format_, dict) else {}
+    format_ = fields.mapping("response_format")
+    schema = format_.get("json_schema")
     tools = _tools(fields)
-    metadata = body.get("metadata")
+    metadata = body.get("metadata")  # a real server ignores it
+    aside = metadata.get(ASIDE) if isinstance(metadata, dict) else None
     n = fields.integer("n", default=1)
-    stop = body.get("stop") or ()
     call = Call(
         chat=chat,
         model=fields.string("model"),
@@ -122,17 +122,17 @@ def parse(raw: bytes, content_type: str, *, chat: bool) -> Call:
         min_p=fields.number("min_p", 0.0),
         logit_bias=bool(body.get("logit_bias")),
         seed=fields.integer("seed"),
-        stop=(stop,) if isinstance(stop, str) else tuple(str(text) for text in stop),
+        stop=fields.texts("stop"),
         include_stop=fields.boolean("include_stop_str_in_output"),
         ignore_eos=fields.boolean("ignore_eos"),
         echo=not chat and fields.boolean("echo"),
         logprobs=logprobs,
         return_token_ids=fields.boolean("return_token_ids"),
         tools=tools,
-        tool_choice=_tool_choice(body, tools),
+        tool_choice=_tool_choice(fields, tools),
         format=str(format_.get("type", "text")),
-        schema=(format_.get("json_schema") or {}).get("schema"),
-        aside=metadata.get("x-sim-workload") if isinstance(metadata, dict) else None,
+        schema=schema.get("schema") if isinstance(schema, dict) else None,
+        aside=aside if isinstance(aside, str) else None,
     )
     fields.raise_if_invalid()
     if options and not stream:
@@ -289,18 +289,19 @@ def _tools(fields: Fields) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def _tool_choice(body: dict[str, Any], tools: tuple[Tool, ...]) -> str:
-    choice = body.get("tool_choice") or ("auto" if tools else "none")
+def _tool_choice(fields: Fields, tools: tuple[Tool, ...]) -> str:
+    choice = fields.body.get("tool_choice") or ("auto" if tools else "none")
     if choice == "none":
         return "none"
     if not tools:
         raise RefusalError("When using `tool_choice`, `tools` must be set.", param="tool_choice")
-    if isinstance(choice, dict):
-        name = str((choice.get("function") or {}).get("name"))
-        if all(tool.name != name for tool in tools):
-            raise RefusalError(
-                "The tool specified in `tool_choice` does not match any of the specified `tools`",
-                param="tool_choice",
-            )
-        return name
-    return str(choice)
+    if choice in ("auto", "required"):
+        return str(choice)
+    function = choice.get("function") if isinstance(choice, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    for tool in tools:
+        if tool.name == name:
+            return tool.name
+    raise RefusalError(
+        "The tool specified in `tool_choice` does not match any of the specified `tools`", param="tool_choice"
+    )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 Make = Callable[..., Any]
 CHAT = "/v1/chat/completions"
@@ -121,3 +123,48 @@ def test_only_http_is_spoken(virtual: Make, simulator: Make) -> None:
 def test_fingerprints_tell_configurations_apart(simulator: Make) -> None:
     prints = {simulator().fingerprint, simulator("none", 0).fingerprint, simulator(seed=5).fingerprint}
     assert len(prints) == 3
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 40),
+    st.sampled_from(
+        [10**400, 1e308, float("nan"), "", "x", "auto", "\ud800", [], {}, [[]], [{}], [None], ["x"]]
+    ),
+    st.dictionaries(
+        st.sampled_from(["type", "function", "name", "json_schema", "schema", "include_usage"]), st.none()
+    ),
+)
+FIELDS = [
+    "max_tokens", "max_completion_tokens", "n", "stop", "stream", "stream_options", "temperature", "top_p", "min_p",
+    "seed", "tools", "tool_choice", "response_format", "metadata", "logprobs", "top_logprobs", "messages", "prompt",
+    "return_token_ids", "ignore_eos", "echo", "logit_bias", "model",
+]  # fmt: skip
+
+
+@given(
+    path=st.sampled_from([CHAT, TEXT, "/tokenize", "/detokenize"]),
+    odd=st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=4),
+)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_whatever_is_sent_is_answered(ask: Make, path: str, odd: dict[str, Any]) -> None:
+    sent = {"prompt": "hi", "tokens": [5], "max_tokens": 9} | body() | odd
+    assert ask("POST", path, sent).status in (200, 400, 404)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": 5},
+        {"properties": [1]},
+        {"type": "array", "minItems": "x"},
+        {"anyOf": [1]},
+        {"type": "integer", "minimum": "a"},
+    ],
+)
+def test_a_schema_that_is_none_is_refused(ask: Make, schema: Any) -> None:
+    strict = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    assert ask("POST", CHAT, body(response_format=strict)).status == 400
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    assert ask("POST", CHAT, body(tools=[tool], tool_choice="required")).status == 400

@@ -22,6 +22,11 @@ def test_every_id_is_a_piece(token: int) -> None:
     assert tokens.piece_of(token)
 
 
+@pytest.mark.parametrize("piece", ["\n", "Ab", "  ", " " * 16, "z", " zzzz", "\U0010ffff", "<|im_start|>"])
+def test_each_kind_of_piece_has_an_id(piece: str) -> None:
+    assert tokens.piece_of(tokens.identify(piece)) == piece
+
+
 def test_ids_are_distinct_for_distinct_pieces() -> None:
     pieces = {
         "a",

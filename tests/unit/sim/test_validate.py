@@ -101,6 +101,9 @@ def test_no_prompt_is_refused(prompt: Any) -> None:
         ({"model": 5}, "Input should be a valid string", "body.model"),
         ({"messages": "hi"}, "Input should be a valid list", "body.messages"),
         ({"messages": ["hi"]}, "Input should be a valid dictionary", "body.messages.0"),
+        ({"stop": 5}, "Input should be a valid string", "body.stop"),
+        ({"stream_options": "usage"}, "Input should be a valid dictionary", "body.stream_options"),
+        ({"temperature": 10**400}, "Input should be a valid number", "body.temperature"),
         ({"tools": "hammer"}, "Input should be a valid list", "body.tools"),
         ({"tools": [{"type": "function"}]}, "Field required", "body.tools.0.function.name"),
     ],
@@ -114,7 +117,8 @@ def test_what_is_refused(body: dict[str, Any], message: str, param: str | None) 
 def test_a_named_tool_must_be_declared() -> None:
     tools = [{"type": "function", "function": {"name": "a"}}]
     named = {"type": "function", "function": {"name": "b"}}
-    assert "does not match any" in refused(tools=tools, tool_choice=named).message
+    for wrong in (named, {"function": 5}, "a", 5):
+        assert "does not match any" in refused(tools=tools, tool_choice=wrong).message
     assert checked(tools=tools, tool_choice={"function": {"name": "a"}}).tool_choice == "a"
     assert checked(tools=tools).tool_choice == "auto"
     assert checked(tools=tools, tool_choice="none").tool_choice == "none"
