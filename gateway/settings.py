@@ -16,17 +16,27 @@ class Settings(BaseSettings):
 
     fleet: Path = Field(description="fleet.yaml: which backends exist")
     policy: Path = Field(description="policy.yaml: how requests are routed")
-    host: str = Field("127.0.0.1", description="address to listen on")
-    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    host: str = Field(default="127.0.0.1", description="address to listen on")
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     scrape_interval: float = Field(
-        1.0, gt=0, description="seconds between two scrapes of a backend's /metrics"
+        default=1.0, gt=0, description="seconds between two scrapes of a backend's /metrics"
     )
-    scrape_timeout: float = Field(2.0, gt=0, description="seconds after which a scrape has failed")
-    body_limit: int = Field(32 * 2**20, gt=0, description="largest request body, in bytes")
-    record_queue: int = Field(10_000, gt=0, description="finished requests that may wait for telemetry")
-    seed: int = Field(0, ge=0, lt=2**64, description="seed of the routing draws")
-    otlp_endpoint: str | None = Field(None, description="OTLP/HTTP collector, such as http://localhost:4318")
-    trace_ratio: float = Field(1.0, ge=0, le=1, description="share of traces begun here that is exported")
-    service_name: str = Field("specroute", description="service.name of traces and metrics")
-    semconv: Literal["0.1.0", "1.41"] = Field("0.1.0", description="GenAI semantic conventions to emit")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least log level")
+    scrape_timeout: float = Field(default=2.0, gt=0, description="seconds after which a scrape has failed")
+    body_limit: int = Field(default=32 * 2**20, gt=0, description="largest request body, in bytes")
+    record_queue: int = Field(
+        default=10_000, gt=0, description="finished requests that may wait for telemetry"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the routing draws")
+    otlp_endpoint: str | None = Field(
+        default=None, description="OTLP/HTTP collector, such as http://localhost:4318"
+    )
+    trace_ratio: float = Field(
+        default=1.0, ge=0, le=1, description="share of traces begun here that is exported"
+    )
+    service_name: str = Field(default="specroute", description="service.name of traces and metrics")
+    semconv: Literal["0.1.0", "1.41"] = Field(
+        default="0.1.0", description="GenAI semantic conventions to emit"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="least log level"
+    )

@@ -8,6 +8,6 @@ compile() {
     "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-annotate --no-header "$@"
 }
-compile pyproject.toml --group build --output-file requirements.lock ${UPGRADE:+--upgrade}
-compile pyproject.toml --group build --group test --group lint --constraint requirements.lock \
+compile pyproject.toml --extra demo --group build --output-file requirements.lock ${UPGRADE:+--upgrade}
+compile pyproject.toml --extra demo --group build --group test --group lint --constraint requirements.lock \
     --output-file requirements-test.lock

@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from gateway.app import Gateway
 from gateway.policy.load import Invalid
+from gateway.runtime import tasks
 from gateway.runtime.reload import load_files
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
     from gateway.settings import Settings
 
 
-def server(gateway: Gateway, settings: Settings) -> uvicorn.Server:
-    """An HTTP server for a gateway, not yet started."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            gateway,
-            host=settings.host,
-            port=settings.port,
-            loop="uvloop",
-            http="httptools",
-            lifespan="on",
-            access_log=False,
-            server_header=False,
-            log_config=None,
-            timeout_graceful_shutdown=30,
-        )
-    )
+class _Server(uvicorn.Server):
+    """Uvicorn that leaves the signals to whoever owns the loop."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serving(gateway: Gateway, settings: Settings) -> AsyncIterator[str]:
+    """Serve a gateway in the running loop. Gives its address; the port is open when it does.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    with socket.create_server((settings.host, settings.port), backlog=2048) as listener:
+        server = _Server(_config(gateway, settings))
+        task = tasks.spawn(server.serve(sockets=[listener]), name="gateway")
+        try:
+            yield f"http://{settings.host}:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await task
 
 
 def run(settings: Settings) -> int:
@@ -42,11 +54,27 @@ def run(settings: Settings) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every scrape
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it writes a line for every scrape
     loaded = load_files(settings.fleet, settings.policy, os.environ)
     for problem in (*(loaded.problems if isinstance(loaded, Invalid) else ()), *loaded.warnings):
         print(problem, file=sys.stderr)
     if isinstance(loaded, Invalid):
         return 2
-    server(Gateway(settings, loaded), settings).run()
+    uvicorn.Server(_config(Gateway(settings, loaded), settings)).run()
     return 0
+
+
+def _config(gateway: Gateway, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        gateway,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        timeout_graceful_shutdown=30,
+    )

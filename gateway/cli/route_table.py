@@ -1,0 +1,108 @@
+"""What was routed where, how fast and with what gain: records added up and shown as a table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.table import Table
+
+from gateway.core.decide import Decision
+from gateway.core.gain import Cell, Gain, Speedup, Sums, compare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.core.outcome import Record
+
+
+class Routes:
+    """Records of a stretch of traffic by (target, workload, backend)."""
+
+    def __init__(self) -> None:
+        self._gain = Gain()
+        self._ttft: dict[Cell, list[float]] = defaultdict(list)
+        self._started = float("inf")
+        self._ended = 0.0
+
+    def add(self, record: Record) -> None:
+        """Count a request that came to a backend."""
+        if not isinstance(record.decision, Decision) or not record.backend:
+            return
+        target, workload = record.decision.target, record.classification.label
+        self._gain.add(record, target, workload)
+        if record.outcome.ttft is not None:
+            self._ttft[Cell(target, workload, record.backend)].append(record.outcome.ttft)
+        self._started = min(self._started, record.started)
+        self._ended = max(self._ended, record.ended)
+
+    def table(self, title: str) -> Table:
+        """A row for each workload and backend of each target; baselines are dimmed."""
+        table = Table(title=title, title_justify="left", header_style="bold")
+        for heading in ("model", "workload", "backend"):
+            table.add_column(heading, no_wrap=True)
+        for heading in (
+            "requests", "share", "TTFT p50\nms", "p99\nms", "TPOT\nms", "output\ntokens/s",
+            "mean\naccepted", "acceptance\nrate", "speed-up over baseline\n(95 % interval)",
+        ):  # fmt: skip
+            table.add_column(heading, justify="right", no_wrap=True)
+        cells = dict(self._gain.cells())
+        shown: tuple[str, str] | None = None
+        for cell in sorted(cells, key=lambda cell: (cell.target, cell.workload, -cells[cell].requests)):
+            group = (cell.target, cell.workload)
+            if shown is not None and group != shown:
+                table.add_section()
+            heads = ("", "") if group == shown else (cell.target.rpartition("/")[2], cell.workload)
+            style = "dim" if self._gain.is_baseline(cell) else ""
+            table.add_row(*heads, *self._row(cell, cells), style=style)
+            shown = group
+        return table
+
+    def _row(self, cell: Cell, cells: Mapping[Cell, Sums]) -> list[str]:
+        sums = cells[cell]
+        group = sum(one.requests for other, one in cells.items() if other[:2] == cell[:2])
+        ttft = np.percentile(self._ttft[cell], (50, 99)) if self._ttft[cell] else (None, None)
+        rate = sums.rate
+        return [
+            cell.backend,
+            str(sums.requests),
+            f"{sums.requests / group:.0%}",
+            *(_number(None if value is None else value * 1e3, ".0f") for value in ttft),
+            _number(1e3 / rate if rate else None, ".1f"),
+            _number(sums.output_tokens / (self._ended - self._started), ".0f"),
+            _number(sums.mean_accepted_length, ".2f"),
+            _number(sums.acceptance_rate, ".0%"),
+            "baseline" if self._gain.is_baseline(cell) else _speedup(self._gain.speedup(cell)),
+        ]
+
+    def totals(self) -> list[str]:
+        """For each target, what its routed requests gained over its baseline, in words.
+
+        A policy's baseline share is drawn at random from the same requests, so both sides saw the same mix.
+        """
+        lines = []
+        cells = dict(self._gain.cells())
+        for target in sorted({cell.target for cell in cells}):
+            sides = {True: Sums(), False: Sums()}
+            for cell, sums in cells.items():
+                if cell.target == target:
+                    side = self._gain.is_baseline(cell)
+                    sides[side] = sides[side].plus(sums)
+            told = compare(sides[False], sides[True])
+            said = _speedup(told) if isinstance(told, Speedup) else f"not told: {told}"
+            lines.append(
+                f"{target}: {sides[False].requests} requests routed to a draft, {sides[True].requests} on "
+                f"the baseline; a routed stream decodes {said} times as fast"
+            )
+        return lines
+
+
+def _number(value: float | None, spec: str) -> str:
+    return "–" if value is None else format(value, spec)
+
+
+def _speedup(told: Speedup | object) -> str:
+    if isinstance(told, Speedup):
+        return f"{told.ratio:.2f} ({told.low:.2f}–{told.high:.2f})"
+    return "too few"
