@@ -77,7 +77,7 @@ def reason(classification: Classification, features: Features) -> str:
     """Says in words why a request got its label, for people who ask.
 
     Example:
-        ``code, because the message asks for code (code_words 3); rule code_asked, confidence 0.92``
+        ``code, because the message asks for code (code_words 3); rule code_asked, confidence 0.93``
     """
     label, source, confidence = classification.label, classification.source, classification.confidence
     if source == "hint":

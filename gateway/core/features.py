@@ -27,7 +27,7 @@ GENERATING: Final = frozenset({"chat", "completions", "responses", "messages"})
 """Endpoints whose answer is generated token by token, so that speculation matters."""
 
 
-_ASKING_CHARS: Final = 300
+_ASKING_CHARS: Final = 200
 """Where in a text the language of the answer is asked for: within so many characters of its ends."""
 
 

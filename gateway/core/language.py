@@ -54,22 +54,25 @@ _ARABIC: Final = (
 _SINGLE: Final = 0.3
 """What a stop word of one letter counts: it may as well be a variable."""
 
+_TIE: Final = 0.01
+"""Where two languages are as likely, the one that most requests are in."""
+
 _ENOUGH: Final = 0.5
 """Evidence below which a language is not named."""
 
 _MARKED: Final = re.compile("[^\x00-\x7f]")
 _VERBS: Final = (
-    "translat\\w*|answer|respond|reply|replies|write|say|speak|put|explain|summari[sz]e|rewrite|render|back|"
-    "mean|means|need|want|give|traduc\\w*|tradu[iz]\\w*|traduire|répond\\w*|responde\\w*|respond\\w*|antwort\\w*|schreib\\w*|"
-    "übersetz\\w*|écri\\w*|escrib\\w*|rispond\\w*|scriv\\w*|vertaal|переведи\\w*|ответ\\w*|напиши\\w*"
+    "translat\\w*|answer|respond|reply|replies|write|say|speak|put|explain|summari[sz]e|rewrite|render|"
+    "back|mean|means|need|want|give|traduc\\w*|tradu[iz]\\w*|traduire|répond\\w*|responde\\w*|"
+    "respond\\w*|antwort\\w*|schreib\\w*|übersetz\\w*|écri\\w*|escrib\\w*|rispond\\w*|scriv\\w*|vertaal|"
+    "переведи\\w*|ответ\\w*|напиши\\w*"
 )
 _LATIN_NAMES: Final = "|".join(sorted((n for n in BY_NAME if n[0] < "\u0600"), key=len, reverse=True))
 _DENSE_NAMES: Final = "|".join(sorted((n for n in BY_NAME if n[0] >= "\u0600"), key=len, reverse=True))
 _ASKED: Final = re.compile(
     f"\\b(?:{_VERBS})\\b[^.!?\\n]{{0,80}}?\\b(?:in|into|to|en|al|em|para(?: o)?|auf|ins|naar het|in het|"
-    f"на)\\s+"
-    f"(?:\\w+\\s)?({_LATIN_NAMES})\\b|\\b({_LATIN_NAMES})(?: version\\b| translation\\b| please\\b)|-> "
-    f"({_LATIN_NAMES})\\b"
+    f"на)\\s+(?:\\w+\\s)?({_LATIN_NAMES})\\b|\\b({_LATIN_NAMES})(?: version\\b| translation\\b|"
+    f" please\\b)|-> ({_LATIN_NAMES})\\b"
 )
 _ASKED_DENSE: Final = re.compile(
     f"(?:翻译|译|翻譯|用|以|إلى|ب)[^。！？\\n]{{0,12}}?({_DENSE_NAMES})|({_DENSE_NAMES})(?:に|へ|로|으로|で)"
@@ -103,15 +106,15 @@ def _letters(text: str, choices: tuple[tuple[str, re.Pattern[str]], ...], otherw
 
 def _latin(text: str) -> str:
     text = text.lower()
-    scores: dict[str, float] = {}
+    scores = {"en": _TIE}
     for found, table in ((_LATIN_WORDS.findall(text), BY_WORD), (_MARKED.findall(text), BY_LETTER)):
-        for token in set(found):
+        for token in dict.fromkeys(found):
             codes = table.get(token, ())
             worth = (_SINGLE if len(token) == 1 and table is BY_WORD else 1.0) / (len(codes) or 1)
             for code in codes:
                 scores[code] = scores.get(code, 0.0) + worth
-    best = max(scores, key=scores.__getitem__, default=UNKNOWN)
-    return best if scores.get(best, 0.0) >= _ENOUGH else UNKNOWN
+    best = max(scores, key=scores.__getitem__)
+    return best if scores[best] >= _ENOUGH else UNKNOWN
 
 
 def _language(text: str) -> str:

@@ -24,6 +24,8 @@ def _inverse(table: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
 BY_WORD: Final = _inverse(
     _table(
         """\
+en: as any following make without all there has was were they his her its but so than then when where why
+en: about into out up some more these those need want let us our each between
 en: the of and to is in that it for you with this are was what how can be have not from your which my
 en: who do on at by an or if me please does will would should we write give a i
 es: el la los las de que y en un una por con para es del se lo como qué cómo cuál está más pero su al

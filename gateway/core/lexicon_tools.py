@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.core.phrase import phrase
-
 # The use of a tool is asked for by name.
 TOOL_ASKED: Final = re.compile(
-    r"\b(?:use|using|with|via|through|call) (?:the |an? |your |my )?[\w ,'-]{0,40}\b(?:api|tools?|plugin|"
-    r"database)\b"
+    r"\b(?:use|using|with|via|through|call) (?:the |an? |your |my )?[\w ,'-]{0,40}\b(?:api|tools?|"
+    r"plugin|database)\b"
 )
 # A message about the answer before it ...
 FOLLOWS: Final = re.compile(
@@ -25,39 +23,41 @@ SWITCH: Final = re.compile(
 )
 # The assistant asked for something that it needs.
 ASKED_BACK: Final = re.compile(
-    r"\?\s*$|\bplease (?:provide|tell|give|specify|share|enter|confirm|let me know)\b|\b(?:need|"
-    r"require) (?:your|the|a|some)\b"
+    r"\b(?:please (?:provide|tell|give|specify|share|enter|confirm|let me know)\b|(?:need|"
+    r"require) (?:your|the|a|some)\b)|\?\s*$"
 )
 # Tools described as text, and how to call them.
-TOOL_TEXT: Final = phrase(
-    r"<tools>|</tool|\btool[ _]calls?\b|\baction input\b|\bfunction[ _]calls?\b|\"arguments\"|"
-    r"\"parameters\"\s*:\s*\{|\bfollowing (?:tools|functions|actions)\b|\b(?:access to|call|"
-    r"use) (?:these|"
-    r"the following|any of the following) (?:tools|functions|apis)\b|\bone action from the list\b",
-    "tools tool function functions action actions arguments parameters apis",
+TOOL_TEXT: Final = re.compile(
+    r"\b(?:tool[ _]calls?\b|action input\b|function[ _]calls?\b|following (?:tools|functions|actions)\b|"
+    r"(?:access to|call|use) (?:these|the following|any of the following) (?:tools|functions|apis)\b|"
+    r"one action from the list\b)|<tools>|</tool|\"arguments\"|\"parameters\"\s*:\s*\{"
+)
+# Documents supplied in the system prompt.
+CONTEXT: Final = re.compile(
+    r"\b(?:supplied|provided|following|given|these|this|retrieved) (?:documents?|context|passages?|"
+    r"sources?|articles?|text|information|excerpts?|knowledge)\b|^\W*(?:documents?|context|passages?|"
+    r"sources?)\s?\W",
+    re.MULTILINE,
 )
 # Verbs with which somebody orders a deed rather than a text.
 TOOL_ACTION: Final = re.compile(
-    r"\b(?:book|order|send|set|turn|play|schedule|remind|search|look up|lookup|find|fetch|get|check|cancel|"
-    r"add|delete|remove|update|change|create|show|call|track|"
-    r"reserve|buy|convert|retrieve|list|open|close|start|stop|post|pay|transfer|register|upload|download|"
-    r"run|log|browse|recommend|generate|apply|locate|rent|verify|query|provide|tell me|give me|need|"
-    r"looking for|help me|want to|would like|can you|could you|use the|using the|am i)\b"
+    r"\b(?:book|order|send|set|turn|play|schedule|remind|search|look up|lookup|find|fetch|get|check|"
+    r"cancel|add|delete|remove|update|change|create|show|call|track|put|move|reschedule|tell|let|"
+    r"reserve|buy|convert|retrieve|list|open|close|start|stop|post|pay|transfer|register|upload|"
+    r"download|run|log|browse|recommend|generate|apply|locate|rent|verify|query|provide|tell me|give me|"
+    r"need|looking for|help me|want to|would like|can you|could you|use the|using the|am i)\b"
 )
 # Words that ask for text although tools are there, or forbid their use.
-PLAIN_ORDER: Final = phrase(
-    r"\b(?:do not|don't|dont|without|no need to|never) (?:run|running|use|using|call|calling|send|"
-    r"sending|book|search|"
-    r"searching|execute|touch|touching|look|open|check|the tools?|any tools?)\b|"
-    r"\bjust (?:show|tell|explain|answer|guess)\b|"
-    r"^\W*(?:thanks|thank you|cheers|great|perfect|ok thanks)\b|\bwhat can you do\b|\bfrom memory\b|"
-    r"\bin your own words\b",
-    "not don't don dont without need never just thanks thank cheers great perfect what from own",
+PLAIN_ORDER: Final = re.compile(
+    r"\b(?:(?:do not|don't|dont|without|no need to|never) (?:run|running|use|using|call|calling|send|"
+    r"sending|book|search|searching|execute|touch|touching|look|open|check|the tools?|any tools?)\b|"
+    r"just (?:show|tell|explain|answer|guess)\b|what can you do\b|from memory\b|in your own words\b)"
+    r"|^\W*(?:thanks|thank you|cheers|great|perfect|ok thanks)\b"
 )
 # Beginnings that ask for text.
 PLAIN_REQUEST: Final = re.compile(
-    r"^(?:please )?(?:explain|describe|why|write|compose|discuss|compare|what is the difference|how does|"
-    r"how do|what are|imagine|pretend|tell me (?:a|about)|draft|brainstorm|translate|summari[sz]e|prove|"
-    r"solve|implement|suggest|rewrite|paraphrase|what do you think|should i|is it|who (?:was|is|were)|"
-    r"what was|what were|in what|which of|name )\b"
+    r"^(?:please )?(?:explain|describe|why|write|compose|discuss|compare|what is the difference|"
+    r"how does|how do|what are|imagine|pretend|tell me (?:a|about)|draft|brainstorm|translate|"
+    r"summari[sz]e|prove|solve|implement|suggest|rewrite|paraphrase|what do you think|should i|is it|"
+    r"who (?:was|is|were)|what was|what were|in what|which of|name )\b"
 )

@@ -7,27 +7,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import lexicon, lexicon_foreign, lexicon_tools
-from gateway.core.phrase import WORD, stems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gateway.core.features import Tool, Turn
 
-HEAD_CHARS: Final = 700
+HEAD_CHARS: Final = 500
 """What is read of the beginning of a text: the task is usually named there."""
 
-TAIL_CHARS: Final = 300
+TAIL_CHARS: Final = 200
 """What is read of its end: the other place where the task is named."""
 
-ASK_CHARS: Final = 260
+ASK_CHARS: Final = 160
 """Of the head and of the tail, where the request itself is looked for rather than the text it is about."""
 
+_STEM_CHARS: Final = 4
 _TOOL_CHARS: Final = 4000
 _ANSWER_CHARS: Final = 200
 _FOLLOW_UP_CHARS: Final = 120
+_CONTEXT_CHARS: Final = 300
 _SUPPLIED_LINE: Final = 120
-_QUOTED: Final = re.compile('["“«「](.{100,}?)["”»」]', re.DOTALL)
+_QUOTES: Final = re.compile('["\u201c\u201d\u00ab\u00bb\u300c\u300d]')
 _QUESTION_MARKS: Final = "?\uff1f\u061f"
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _COMMON_WORDS: Final = """
@@ -55,7 +56,7 @@ class Marks:
         code_task: Speaks of a job that is done with code or a command line.
         latex: Formulas and LaTeX commands.
         latex_text: LaTeX commands of documents rather than formulas.
-        numbers: Numbers.
+        numbers: Numbers in digits, and distinct ones in words.
         operators: Arithmetic and relations between terms.
         math_words: Distinct words of mathematics and measures.
         math_task: Asks for a value, a solution or a proof.
@@ -69,6 +70,7 @@ class Marks:
         tool_overlap: Distinct words that the message and the tools' names and descriptions share.
         tool_name_overlap: The same with the names alone.
         tool_text: The system prompt writes tools out as text.
+        context: The system prompt supplies documents to answer from.
         tool_action: Orders a deed.
         plain_order: Says that no tool is to be used, or only thanks.
         plain_request: Begins with a request for text.
@@ -101,6 +103,7 @@ class Marks:
     tool_overlap: int = 0
     tool_name_overlap: int = 0
     tool_text: bool = False
+    context: bool = False
     tool_asked: bool = False
     tool_action: bool = False
     plain_order: bool = False
@@ -118,7 +121,9 @@ def _ends(text: str, head: int, tail: int) -> str:
 
 def _content(text: str) -> frozenset[str]:
     """The stems of the words that carry meaning."""
-    return stems(word for word in WORD.findall(text) if len(word) > 2 and word not in _COMMON)
+    return frozenset(
+        word[:_STEM_CHARS] for word in lexicon.WORD.findall(text) if len(word) > 2 and word not in _COMMON
+    )
 
 
 def _code_syntax(text: str) -> int:
@@ -130,10 +135,10 @@ def _supplied(text: str, chars: int) -> int:
     """Characters of what looks given: long lines beside others, a quotation, the rest after a colon."""
     lines = [len(line) for line in text.splitlines() if line.strip()]
     given = sum(length for length in lines if length > _SUPPLIED_LINE) if len(lines) > 1 else 0
-    quoted = max((len(found) for found in _QUOTED.findall(text)), default=0)
+    quoted = max(map(len, _QUOTES.split(text)[1:-1:2]), default=0)
     before, colon, after = text.partition(":")
     behind = len(after) if colon and len(before) <= _SUPPLIED_LINE else 0
-    given = max(given, quoted, behind)
+    given = max(given, quoted if quoted > _SUPPLIED_LINE else 0, behind)
     return given + max(chars - len(text), 0) if given else 0
 
 
@@ -150,13 +155,13 @@ class _Foreign:
 _ENGLISH: Final = _Foreign()
 
 
-def _foreign(text: str, ask: str) -> _Foreign:
+def _foreign(ask: str) -> _Foreign:
     code = lexicon_foreign.CODE.search(ask) is not None
     return _Foreign(
         code=code,
         code_request=code and lexicon_foreign.CODE_MADE.search(ask) is not None,
         math=lexicon_foreign.MATH_TASK.search(ask) is not None,
-        math_terms=len(set(lexicon_foreign.MATH_TERMS.findall(text))),
+        math_terms=len(set(lexicon_foreign.MATH_TERMS.findall(ask))),
         translation=lexicon_foreign.TRANSLATION.search(ask) is not None,
         tool_action=lexicon_foreign.TOOL_ACTION.search(ask) is not None,
     )
@@ -186,8 +191,20 @@ def _offer(ask: str, tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
     )
 
 
-def _written_tools(system: str) -> bool:
-    return lexicon_tools.TOOL_TEXT.found(system, stems(WORD.findall(system))) if system else False
+@dataclass(frozen=True, slots=True)
+class _System:
+    tools: bool = False
+    context: bool = False
+
+
+def _system(text: str) -> _System:
+    """What the system prompt brings along besides manners."""
+    if not text:
+        return _System()
+    return _System(
+        tools=lexicon_tools.TOOL_TEXT.search(text) is not None,
+        context=len(text) >= _CONTEXT_CHARS and lexicon_tools.CONTEXT.search(text) is not None,
+    )
 
 
 def read(
@@ -205,9 +222,9 @@ def read(
     """
     text = _ends(last.text, HEAD_CHARS, TAIL_CHARS).lower()
     ask = _ends(text, ASK_CHARS, ASK_CHARS)
-    words = frozenset(WORD.findall(text))
-    found = stems(words)
-    foreign = _ENGLISH if english else _foreign(text, ask)
+    words = frozenset(lexicon.WORD.findall(text))
+    foreign = _ENGLISH if english else _foreign(ask)
+    before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS).lower())
     offer = _offer(ask, tools, foreign_action=foreign.tool_action)
     return Marks(
         fences=(last.text.count("```") + 1) // 2,
@@ -216,27 +233,28 @@ def read(
         code_words=len(words & lexicon.CODE_WORDS) + foreign.code,
         code_request=foreign.code_request or lexicon.CODE_REQUEST.search(ask) is not None,
         code_in=lexicon.CODE_IN.search(ask) is not None,
-        code_task=lexicon.CODE_TASK.found(ask, found),
+        code_task=lexicon.CODE_TASK.search(ask) is not None,
         latex=len(lexicon.LATEX.findall(text)),
         latex_text=len(lexicon.LATEX_TEXT.findall(text)),
-        numbers=len(lexicon.NUMBER.findall(text)),
+        numbers=len(lexicon.NUMBER.findall(text)) + len(words & lexicon.NUMBER_WORDS),
         operators=len(lexicon.OPERATOR.findall(text)),
         math_words=len(words & lexicon.MATH_WORDS) + foreign.math_terms,
         math_count=lexicon.MATH_COUNT.search(ask) is not None,
         math_task=lexicon.MATH_TASK.search(ask) is not None,
         math_other=foreign.math,
-        math_sure=lexicon.MATH_SURE.found(ask, found),
-        text_task=lexicon.TEXT_TASK.found(ask, found),
+        math_sure=lexicon.MATH_SURE.search(ask) is not None,
+        text_task=lexicon.TEXT_TASK.search(ask) is not None,
         creative=lexicon.CREATIVE.search(ask) is not None,
-        translation=foreign.translation or lexicon.TRANSLATION.found(ask, found),
+        translation=foreign.translation or lexicon.TRANSLATION.search(ask) is not None,
         supplied_chars=_supplied(last.text, last.chars),
         question=any(mark in ask for mark in _QUESTION_MARKS),
         tool_overlap=offer.overlap,
         tool_name_overlap=offer.name_overlap,
-        tool_text=_written_tools(_ends(system, HEAD_CHARS, TAIL_CHARS).lower()),
+        tool_text=before.tools,
+        context=before.context,
         tool_asked=offer.asked,
         tool_action=offer.action,
-        plain_order=lexicon_tools.PLAIN_ORDER.found(ask, found),
+        plain_order=lexicon_tools.PLAIN_ORDER.search(ask) is not None,
         plain_request=lexicon_tools.PLAIN_REQUEST.search(ask) is not None,
         tool_turns=tool_turns,
         code_before="```" in answer,

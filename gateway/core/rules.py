@@ -18,8 +18,9 @@ _LONG_CHARS: Final = 400
 _VERY_LONG_CHARS: Final = 600
 """Supplied text from which an answer counts as taken from it, the less is said about it the more."""
 
+_SHORT_CHARS: Final = 100
 _ORDER_CHARS: Final = 300
-"""A message that orders a deed is short."""
+"""A message that orders a deed is short: one shared word is enough, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def _tools_at_hand(f: Features) -> bool:
         and f.last_role != "tool"
         and not m.plain_order
         and not m.plain_request
-        and m.supplied_chars < _VERY_LONG_CHARS
+        and m.supplied_chars < (_LONG_CHARS if m.text_task else _VERY_LONG_CHARS)
     )
 
 
@@ -82,7 +83,8 @@ def _tool_asked(f: Features) -> bool:
 
 def _tool_name(f: Features) -> bool:
     m = f.marks
-    return m.tool_name_overlap >= 1 and m.tool_overlap >= 2 and _tools_at_hand(f) and not _codes(f)
+    enough = m.tool_overlap >= 2 or f.last_chars < _SHORT_CHARS
+    return m.tool_name_overlap >= 1 and enough and _tools_at_hand(f) and not _codes(f) and not m.math_sure
 
 
 def _tool_words(f: Features) -> bool:
@@ -149,7 +151,9 @@ def _math_asked(f: Features) -> bool:
     if m.creative or m.supplied_chars >= _VERY_LONG_CHARS:
         return False
     if m.math_other and not _english(f):
-        return m.numbers >= 2 or m.math_words >= 2 or (m.numbers >= 1 and m.math_words >= 1)
+        return m.numbers >= 2 or m.math_words >= 1
+    if not _english(f) and m.numbers >= 2 and m.math_words >= 1 and m.question:
+        return True
     asked = m.math_task or m.math_count
     return (
         (m.numbers >= 2 and (m.math_count or m.math_words >= 3))
@@ -161,7 +165,7 @@ def _math_asked(f: Features) -> bool:
 
 def _code_goes_on(f: Features) -> bool:
     m = f.marks
-    return m.code_before and m.follows_up and m.goes_on
+    return _english(f) and m.code_before and m.follows_up and m.goes_on
 
 
 def _tool_order(f: Features) -> bool:
@@ -170,6 +174,10 @@ def _tool_order(f: Features) -> bool:
 
 def _other_language(f: Features) -> bool:
     return not _english(f)
+
+
+def _context_given(f: Features) -> bool:
+    return f.marks.context and not f.marks.creative
 
 
 def _given_text(f: Features) -> bool:
@@ -200,34 +208,42 @@ RULES: Final = (
     Rule(
         "agent_loop", "tool_use", 0.6, "tools have been called again and again", ("tool_turns",), _agent_loop
     ),
-    Rule("tools_as_text", "tool_use", 0.95, "the system prompt says how to call tools", (), _tools_as_text),
+    Rule("tools_as_text", "tool_use", 0.97, "the system prompt says how to call tools", (), _tools_as_text),
     Rule("tool_asked", "tool_use", 0.95, "the message names a tool or an API to use", _TOOL, _tool_asked),
-    Rule("tool_name", "tool_use", 0.92, "the message shares words with a tool's name", _TOOL, _tool_name),
-    Rule("tool_words", "tool_use", 0.8, "the message orders what a tool describes", _TOOL, _tool_words),
+    Rule("tool_name", "tool_use", 0.87, "the message shares words with a tool's name", _TOOL, _tool_name),
+    Rule("tool_words", "tool_use", 0.87, "the message orders what a tool describes", _TOOL, _tool_words),
     Rule("tool_answer", "tool_use", 0.85, "the message gives what the assistant asked for", (), _tool_answer),
-    Rule("code_block", "code", 0.97, "the message contains code", _CODE, _code_block),
+    Rule("code_block", "code", 0.98, "the message contains code", _CODE, _code_block),
     Rule(
         "prose_given",
         "grounded",
-        0.94,
+        0.95,
         "the message gives a long text and a task for it",
         _TEXT,
         _prose_given,
     ),
-    Rule("code_asked", "code", 0.92, "the message asks for code", _CODE, _code_asked),
+    Rule("code_asked", "code", 0.93, "the message asks for code", _CODE, _code_asked),
     Rule("translation", "multilingual", 0.97, "the message asks for a translation", (), _translation),
-    Rule("code_job", "code", 0.84, "the message is about programs or commands", _CODE, _code_job),
-    Rule("formula", "math", 0.97, "the message contains formulas", _MATH, _formula),
-    Rule("math_named", "math", 0.9, "the message asks for a calculation or a proof", _MATH, _math_named),
-    Rule("math_asked", "math", 0.92, "the message gives numbers and asks for one", _MATH, _math_asked),
+    Rule("code_job", "code", 0.9, "the message is about programs or commands", _CODE, _code_job),
+    Rule("formula", "math", 0.98, "the message contains formulas", _MATH, _formula),
+    Rule("math_named", "math", 0.95, "the message asks for a calculation or a proof", _MATH, _math_named),
+    Rule("math_asked", "math", 0.91, "the message gives numbers and asks for one", _MATH, _math_asked),
     Rule(
-        "code_goes_on", "code", 0.6, "the message goes on about code in the answer before", (), _code_goes_on
+        "code_goes_on", "code", 0.8, "the message goes on about code in the answer before", (), _code_goes_on
     ),
-    Rule("tool_order", "tool_use", 0.8, "the message orders a deed and tools are declared", (), _tool_order),
-    Rule("other_language", "multilingual", 0.89, "the answer will not be in English", (), _other_language),
-    Rule("given_text", "grounded", 0.75, "the message gives a text and a task for it", _TEXT, _given_text),
-    Rule("long_text", "grounded", 0.6, "the message is mostly a long text", _TEXT, _long_text),
-    Rule("otherwise", "chat", 0.78, "nothing in the message speaks for another workload", (), _anything),
+    Rule("tool_order", "tool_use", 0.75, "the message orders a deed and tools are declared", (), _tool_order),
+    Rule("other_language", "multilingual", 0.87, "the answer will not be in English", (), _other_language),
+    Rule(
+        "context_given",
+        "grounded",
+        0.95,
+        "the system prompt gives documents to answer from",
+        (),
+        _context_given,
+    ),
+    Rule("given_text", "grounded", 0.7, "the message gives a text and a task for it", _TEXT, _given_text),
+    Rule("long_text", "grounded", 0.7, "the message is mostly a long text", _TEXT, _long_text),
+    Rule("otherwise", "chat", 0.77, "nothing in the message speaks for another workload", (), _anything),
 )
 """In order. Tools come first because a call may be about anything; code and mathematics come before language
 because they are told apart in every language."""

@@ -31,7 +31,7 @@ def test_an_empty_message_has_no_marks() -> None:
         ("```py\nx\n```\nand\n```\ny\n```", {"fences": 2}),
         ("def area(r):\n    return r * r;", {"code_syntax": 3}),
         ("select name from users where id = 3", {"code_syntax": 1}),
-        ("Compare Python with Rust", {"code_names": 2}),
+        ("Compare Python with Kotlin", {"code_names": 2}),
         ("the loop over an iterator never ends", {"code_words": 2}),
         ("Write a small function that adds", {"code_request": True}),
         ("Solve this in C.", {"code_in": True}),
@@ -122,6 +122,13 @@ def test_orders_in_other_languages_are_noticed() -> None:
 def test_tools_written_into_the_system_prompt_are_noticed() -> None:
     assert marks("hello", system="You can use the following tools: Search[query]").tool_text
     assert not marks("hello", system="You are a helpful assistant with many tools.").tool_text
+
+
+def test_documents_supplied_in_the_system_prompt_are_noticed() -> None:
+    asked = "Answer only from the supplied documents.\n"
+    assert marks("Where is it?", system=asked + "[1] The river rose again. " * 20).context
+    assert not marks("Where is it?", system=asked).context
+    assert not marks("Where is it?", system="Be kind. " * 50).context
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ CALL, RESULT = Turn("assistant", "", 0, calls_tool=True), Turn("tool", "{}", 2)
         ("tool_order", features("Am I free on Friday?", tools=CALENDAR)),
         ("other_language", features("Comment puis-je garder le pain frais ?")),
         ("other_language", features("What should I see in Lisbon?", system="Always answer in Spanish.")),
+        ("math_asked", features("Un prix baisse de 20 %, puis de 10 %. Quel est le pourcentage total ?")),
+        ("context_given", features("Who left?", system=f"Answer from the supplied documents.\n{PROSE}")),
         ("given_text", features("Make this shorter:\n" + PROSE[:230])),
         ("long_text", features(f"Our ferries.\n{PROSE}")),
         ("otherwise", features("Tell me about Rome.")),
