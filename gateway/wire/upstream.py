@@ -95,7 +95,7 @@ class HttpxUpstream:
         )
         try:
             response = await self._transport.handle_async_request(outgoing)
-        except httpx.TransportError as error:
+        except (httpx.TransportError, aiohttp.ClientError) as error:
             raise _classify(error) from error
         return HttpxResponse(response)
 
@@ -133,9 +133,12 @@ def _session() -> aiohttp.ClientSession:
     )
 
 
-def _classify(error: httpx.TransportError) -> UpstreamError:
-    """Read phase and error class off aiohttp's exception: httpx's names a reset a connect timeout."""
-    cause = error.__cause__
+def _classify(error: httpx.TransportError | aiohttp.ClientError) -> UpstreamError:
+    """Read phase and error class off aiohttp's exception: httpx's names a reset a connect timeout.
+
+    The transport maps most of aiohttp's exceptions to httpx's and lets some through.
+    """
+    cause = error.__cause__ if isinstance(error, httpx.TransportError) else error
     detail = str(error) or type(cause).__name__
     if isinstance(cause, (aiohttp.ConnectionTimeoutError, aiohttp.ServerTimeoutError)):
         return UpstreamError("connect", "timeout:connect", detail)
