@@ -35,7 +35,7 @@ TOOL_TEXT: Final = re.compile(
 # Documents supplied in the system prompt.
 CONTEXT: Final = re.compile(
     r"\b(?:supplied|provided|following|given|these|this|retrieved) (?:documents?|context|passages?|"
-    r"sources?|articles?|text|information|excerpts?|knowledge)\b|^\W*(?:documents?|context|passages?|"
+    r"sources?|articles?|text|information|excerpts?|knowledge)\b|^[^\w\n]*(?:documents?|context|passages?|"
     r"sources?)\s?\W",
     re.MULTILINE,
 )

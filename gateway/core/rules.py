@@ -205,42 +205,24 @@ _TEXT: Final = ("supplied_chars",)
 
 RULES: Final = (
     Rule("forced_tool", "tool_use", 0.98, "the caller requires a tool call", (), _forced_tool),
-    Rule(
-        "agent_loop", "tool_use", 0.6, "tools have been called again and again", ("tool_turns",), _agent_loop
-    ),
+    Rule("agent_loop", "tool_use", 0.6, "tools were called several times", ("tool_turns",), _agent_loop),
     Rule("tools_as_text", "tool_use", 0.97, "the system prompt says how to call tools", (), _tools_as_text),
     Rule("tool_asked", "tool_use", 0.95, "the message names a tool or an API to use", _TOOL, _tool_asked),
     Rule("tool_name", "tool_use", 0.87, "the message shares words with a tool's name", _TOOL, _tool_name),
     Rule("tool_words", "tool_use", 0.87, "the message orders what a tool describes", _TOOL, _tool_words),
     Rule("tool_answer", "tool_use", 0.85, "the message gives what the assistant asked for", (), _tool_answer),
     Rule("code_block", "code", 0.98, "the message contains code", _CODE, _code_block),
-    Rule(
-        "prose_given",
-        "grounded",
-        0.95,
-        "the message gives a long text and a task for it",
-        _TEXT,
-        _prose_given,
-    ),
+    Rule("prose_given", "grounded", 0.95, "the message gives a long text and a task", _TEXT, _prose_given),
     Rule("code_asked", "code", 0.93, "the message asks for code", _CODE, _code_asked),
     Rule("translation", "multilingual", 0.97, "the message asks for a translation", (), _translation),
     Rule("code_job", "code", 0.9, "the message is about programs or commands", _CODE, _code_job),
     Rule("formula", "math", 0.98, "the message contains formulas", _MATH, _formula),
     Rule("math_named", "math", 0.95, "the message asks for a calculation or a proof", _MATH, _math_named),
     Rule("math_asked", "math", 0.91, "the message gives numbers and asks for one", _MATH, _math_asked),
-    Rule(
-        "code_goes_on", "code", 0.8, "the message goes on about code in the answer before", (), _code_goes_on
-    ),
+    Rule("code_goes_on", "code", 0.8, "the message goes on about given code", (), _code_goes_on),
     Rule("tool_order", "tool_use", 0.75, "the message orders a deed and tools are declared", (), _tool_order),
     Rule("other_language", "multilingual", 0.87, "the answer will not be in English", (), _other_language),
-    Rule(
-        "context_given",
-        "grounded",
-        0.95,
-        "the system prompt gives documents to answer from",
-        (),
-        _context_given,
-    ),
+    Rule("context_given", "grounded", 0.95, "the system prompt gives documents", (), _context_given),
     Rule("given_text", "grounded", 0.7, "the message gives a text and a task for it", _TEXT, _given_text),
     Rule("long_text", "grounded", 0.7, "the message is mostly a long text", _TEXT, _long_text),
     Rule("otherwise", "chat", 0.77, "nothing in the message speaks for another workload", (), _anything),

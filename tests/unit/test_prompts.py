@@ -24,7 +24,8 @@ def features(prompt: Prompt) -> tuple[Features, str]:
 
 
 def last_user(prompt: Prompt) -> str:
-    return [message["content"] for message in prompt.request["messages"] if message["role"] == "user"][-1]
+    texts: list[str] = [m["content"] for m in prompt.request["messages"] if m["role"] == "user"]
+    return texts[-1]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

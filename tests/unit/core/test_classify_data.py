@@ -28,7 +28,7 @@ def label(row: dict[str, Any]) -> str:
 
 
 def accuracy(rows: list[dict[str, Any]]) -> float:
-    return sum(label(row) == row["label"] for row in rows) / len(rows)
+    return sum(bool(label(row) == row["label"]) for row in rows) / len(rows)
 
 
 def test_labels_of_sources_that_are_new(rows: list[dict[str, Any]]) -> None:
