@@ -230,7 +230,6 @@ class _Sorted:
 
 def _sort_out(pool: Sequence[BackendState], features: Features, route: Route) -> _Sorted:
     pin = features.hints.backend
-    shares = route.baseline_share > 0.0 and pin is None
     capable: list[tuple[BackendState, int]] = []
     incapable_ones: list[tuple[BackendState, int]] = []
     baselines: list[tuple[BackendState, int]] = []
@@ -242,7 +241,7 @@ def _sort_out(pool: Sequence[BackendState], features: Features, route: Route) ->
             continue
         position = rank(route.prefer, backend) if pin is None else 0
         down, unable = unavailable(state), incapable(state, features)
-        if shares and backend.is_baseline and not down and not unable:
+        if route.baseline_share and backend.is_baseline and not down and not unable:
             baselines.append((state, len(route.prefer) if position is None else position))
         if position is None:
             rejected.append(

@@ -349,8 +349,8 @@ async def test_a_link_to_another_folder_is_followed(fleet: Path, tmp_path: Path,
 
 
 async def test_a_folder_that_is_a_link_is_followed(fleet: Path, tmp_path: Path, watch: Watch) -> None:
-    current = tmp_path / "current"
-    releases = [tmp_path / "releases" / name for name in ("one", "two")]
+    current = tmp_path / "deployed/current"
+    releases = [tmp_path / "deployed/releases" / name for name in ("one", "two")]
     for folder in releases:
         folder.mkdir(parents=True)
         (folder / "policy.yaml").write_text(renamed(folder.name))
