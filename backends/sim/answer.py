@@ -18,7 +18,7 @@ from backends.sim.text import compose
 if TYPE_CHECKING:
     from random import Random
 
-    from backends.sim.validate import Call
+    from backends.sim.call import Call
 
 _END: Final = tokens.SPECIAL[tokens.END_OF_TURN]
 

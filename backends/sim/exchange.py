@@ -8,27 +8,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from backends.sim import tokens
-from backends.sim.bodies import DONE, ChatBodies, Ending, Part, ToolPart, Whole
+from backends.sim.bodies import DONE, ChatBodies
 from backends.sim.fields import RefusalError
+from backends.sim.parts import Ending, Part, ToolPart, Whole
 from backends.sim.realtime import Inbox
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from backends.sim.answer import Answer
+    from backends.sim.asgi import Request
     from backends.sim.bodies import Bodies
+    from backends.sim.call import Call
     from backends.sim.engine import Job
     from backends.sim.measures import Measures
     from backends.sim.realtime import Flow, Realtime, Share
-    from backends.sim.validate import Call
-
-    Message = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
 
 _DEAD: Final = "EngineCore encountered an issue. See stack trace (above) for the root cause."
-EVENT_STREAM: Final = b"text/event-stream; charset=utf-8"
-JSON: Final = b"application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class Exchange:
         self._reporting = reporting
         self._inbox = Inbox()
         self._choices: list[_Choice] = []
-        self._left = False
+        self._gone = False
 
     def add(self, answer: Answer, job: Job, prompt: str, tool_id: str) -> None:
         """Queue the job of the next choice.
@@ -94,20 +90,19 @@ class Exchange:
         echo = tokens.split(prompt) if self._call.echo else ()
         self._choices.append(_Choice(answer, flow, echo, tool_id))
 
-    async def run(self, receive: Receive, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    async def run(self, request: Request) -> None:
         """Answer; a client that leaves, waiting or reading, frees its slots at once."""
         try:
             async with asyncio.TaskGroup() as group:
-                watcher = group.create_task(self._watch(receive))
-                await (self._stream if self._call.stream else self._body)(send, headers)
+                watcher = group.create_task(self._watch(request))
+                await (self._stream if self._call.stream else self._body)(request)
                 watcher.cancel()
         finally:
             self._free()
 
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._left = True
+    async def _watch(self, request: Request) -> None:
+        await request.left()
+        self._gone = True
         self._free()
         self._inbox.close()
 
@@ -115,58 +110,37 @@ class Exchange:
         for choice in self._choices:
             self._realtime.cancel(choice.flow.job.id)
 
-    async def _stream(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [(b"content-type", EVENT_STREAM), *headers],
-            }
-        )
+    async def _stream(self, request: Request) -> None:
+        await request.stream()
         left = len(self._choices)
         events = [self._bodies.opening(index) for index in range(left)]
-        while left:
-            shares = await self._inbox.take()
-            if not shares and self._left:
-                return
-            if not shares:
-                event = json.dumps({"error": engine_dead().error()})
-                await send({"type": "http.response.body", "body": f"data: {event}\n\n".encode() + DONE})
-                return
+        while shares := await self._inbox.take():
             for share in shares:
                 left -= share.finished
                 events += self._events(share, last=not left)
             if not left:
-                break
+                if self._call.include_usage:
+                    events.append(self._bodies.usage(self._completion_tokens(), self._metrics()))
+                await request.write(b"".join([*events, DONE]), more=False)
+                return
             if body := b"".join(events):
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+                await request.write(body, more=True)
             events = []
-        if self._call.include_usage:
-            events.append(self._bodies.usage(self._completion_tokens(), self._metrics()))
-        await send({"type": "http.response.body", "body": b"".join([*events, DONE])})
+        if not self._gone:
+            error = json.dumps({"error": engine_dead().error()})
+            await request.write(f"data: {error}\n\n".encode() + DONE, more=False)
 
-    async def _body(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    async def _body(self, request: Request) -> None:
         left = len(self._choices)
-        while left:
-            shares = await self._inbox.take()
-            if not shares and self._left:
-                return
-            if not shares:
-                await self._send_whole(send, engine_dead().body(), headers, status=500)
-                return
+        while left and (shares := await self._inbox.take()):
             for share in shares:
                 self._advance(share)
                 left -= share.finished
-        wholes = [self._whole(index, choice) for index, choice in enumerate(self._choices)]
-        body = self._bodies.whole(wholes, self._completion_tokens(), self._metrics())
-        await self._send_whole(send, body, headers, status=200)
-
-    async def _send_whole(
-        self, send: Send, body: bytes, headers: list[tuple[bytes, bytes]], *, status: int
-    ) -> None:
-        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", JSON), *headers]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        if not left:
+            wholes = [self._whole(index, choice) for index, choice in enumerate(self._choices)]
+            await request.reply(self._bodies.whole(wholes, self._completion_tokens(), self._metrics()))
+        elif not self._gone:
+            await request.reply(engine_dead().body(), status=500)
 
     def _advance(self, share: Share) -> tuple[_Choice, int]:
         """Move a choice on; returns it and where it stood."""

@@ -12,28 +12,27 @@ import msgspec
 
 from backends.sim import exposition, tokens
 from backends.sim.answer import plan
-from backends.sim.bodies import ChatBodies, Frame, TextBodies
+from backends.sim.asgi import Request
+from backends.sim.bodies import ChatBodies, TextBodies
 from backends.sim.engine import Engine, Job
-from backends.sim.exchange import JSON, Exchange, Reporting, engine_dead
+from backends.sim.exchange import Exchange, Reporting, engine_dead
 from backends.sim.fields import Fields, RefusalError, decode
 from backends.sim.look import ASIDE
 from backends.sim.measures import Measures
+from backends.sim.parts import Frame
 from backends.sim.realtime import Realtime
 from backends.sim.validate import check, check_length, messages_of, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from backends.sim.asgi import Message, Receive, Send
+    from backends.sim.call import Call
     from backends.sim.configuration import Configuration
-    from backends.sim.exchange import Message, Receive, Send
-    from backends.sim.validate import Call
 
-    Scope = Message
-    Headers = list[tuple[bytes, bytes]]
-    Handler = Callable[["Request"], Awaitable[None]]
+    Handler = Callable[[Request], Awaitable[None]]
 
 VERSION: Final = "0.32.0"
-_VARY: Final = (b"vary", b"Origin")
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -64,44 +63,25 @@ class Options:
     seed: int = 0
 
 
-class Request:
-    """An HTTP exchange: ASGI's three arguments and what is read from them."""
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A prompt as text, and as ids where it came as ids."""
 
-    __slots__ = ("answer_headers", "headers", "receive", "send")
+    text: str
+    count: int
+    given: tuple[int, ...] | None
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.receive = receive
-        self.send = send
-        self.answer_headers: Headers = [_VARY]
+    @classmethod
+    def read(cls, prompt: str | tuple[int, ...]) -> _Prompt:
+        if isinstance(prompt, str):
+            return cls(prompt, tokens.count(prompt), None)
+        try:
+            return cls(tokens.decode(prompt), len(prompt), prompt)
+        except ValueError as error:  # an id out of vocabulary
+            raise RefusalError(str(error)) from None
 
-    def header(self, name: str) -> str | None:
-        """A request header, None where it is missing."""
-        value = self.headers.get(name.encode())
-        return None if value is None else value.decode("latin-1")
-
-    async def body(self) -> bytes | None:
-        """The whole body; None if the client left before its end."""
-        parts = []
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                return None
-            parts.append(message.get("body", b""))
-            if not message.get("more_body"):
-                return b"".join(parts)
-
-    async def reply(
-        self, body: bytes, kind: bytes = JSON, *, status: int = 200, extra: Headers | None = None
-    ) -> None:
-        """Send a complete response; one without a body has no content type."""
-        headers = [*(extra or ()), (b"content-length", b"%d" % len(body))]
-        if body:
-            headers.append((b"content-type", kind))
-        await self.send(
-            {"type": "http.response.start", "status": status, "headers": headers + self.answer_headers}
-        )
-        await self.send({"type": "http.response.body", "body": body})
+    def ids(self) -> Sequence[int]:
+        return tokens.encode(self.text) if self.given is None else self.given
 
 
 class Simulator:
@@ -159,7 +139,7 @@ class Simulator:
         """Let the engine die: requests under way end in an error, and the server is not healthy any more."""
         self._realtime.close()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         if scope["type"] != "http":
             raise NotImplementedError(f"no {scope['type']} here: serve it with lifespan and websockets off")
@@ -167,15 +147,15 @@ class Simulator:
         if self.options.request_id_headers:
             identity = request.header("x-request-id") or f"{self._rng.getrandbits(128):032x}"
             request.answer_headers.append((b"x-request-id", identity.encode("latin-1")))
-        methods = self._routes.get(scope["path"])
+        methods = self._routes.get(request.path)
         if methods is None:
             await request.reply(b'{"detail":"Not Found"}', status=404)
-        elif scope["method"] not in methods:
+        elif request.method not in methods:
             allow = [(b"allow", ", ".join(methods).encode())]
             await request.reply(b'{"detail":"Method Not Allowed"}', status=405, extra=allow)
         else:
             try:
-                await methods[scope["method"]](request)
+                await methods[request.method](request)
             except RefusalError as refusal:
                 await request.reply(refusal.body(), status=refusal.status)
 
@@ -200,40 +180,41 @@ class Simulator:
             drafts=bool(self.configuration.draft_tokens),
             auto_tools=options.auto_tools,
         )
-        prompts = [_prompt_text(prompt) for prompt in call.prompts] or [tokens.render(call.messages)]
-        counts = [
-            len(prompt) if isinstance(prompt, tuple) else tokens.count(text)
-            for prompt, text in itertools.zip_longest(call.prompts, prompts)
-        ]
-        for count in counts:
-            check_length(count, call.max_tokens, options.max_model_len)
-        rng = self._rng if call.seed is None else Random(call.seed)  # noqa: S311 - not for secrets
+        prompts = [_Prompt.read(prompt) for prompt in call.prompts or (tokens.render(call.messages),)]
+        for prompt in prompts:
+            check_length(prompt.count, call.max_tokens, options.max_model_len)
         aside = request.header(ASIDE)
-        planned = [
-            (text, count, plan(call, _asked(call) or text, aside, options.max_model_len - count, rng))
-            for text, count in zip(prompts, counts, strict=True)
-            for _ in range(call.n)
-        ]
-        bodies = self._bodies(request, call, prompts, sum(counts))
+        planned = []
+        for prompt in prompts:
+            rng = self._draws(call, prompt)
+            room = options.max_model_len - prompt.count
+            planned += [
+                (prompt, plan(call, _asked(call) or prompt.text, aside, room, rng)) for _ in range(call.n)
+            ]
+        bodies = self._bodies(request, call, prompts)
         exchange = Exchange(call, bodies, self._realtime, self._measures, options.reporting)
-        for text, count, answer in planned:
-            job = Job(str(next(self._jobs)), answer.workload, count, len(answer.generated))
-            exchange.add(answer, job, text, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
-        for count in counts:
-            self._measures.accept(call.n, call.max_tokens or options.max_model_len - count)
-        await exchange.run(request.receive, request.send, request.answer_headers)
+        for prompt, answer in planned:
+            job = Job(str(next(self._jobs)), answer.workload, prompt.count, len(answer.generated))
+            exchange.add(answer, job, prompt.text, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
+        for prompt in prompts:
+            self._measures.accept(call.n, call.max_tokens or options.max_model_len - prompt.count)
+        await exchange.run(request)
 
-    def _bodies(
-        self, request: Request, call: Call, prompts: list[str], prompt_tokens: int
-    ) -> ChatBodies | TextBodies:
+    def _draws(self, call: Call, prompt: _Prompt) -> Random:
+        """Where an answer's wording comes from: on every server the same for a seeded or greedy request."""
+        if call.seed is None and call.temperature > 0:
+            return self._rng
+        return Random(f"{call.seed} {prompt.text}")  # noqa: S311 - not for secrets
+
+    def _bodies(self, request: Request, call: Call, prompts: list[_Prompt]) -> ChatBodies | TextBodies:
         identity = request.header("x-request-id") or f"{self._rng.getrandbits(64):016x}"
         frame = Frame(
             id=f"{'chatcmpl' if call.chat else 'cmpl'}-{identity}",
             created=int(self._now()),
             model=self.model,
             fingerprint=self.fingerprint,
-            prompt_ids=[tokens.encode(text) for text in prompts] if call.return_token_ids else None,
-            prompt_tokens=prompt_tokens,
+            prompt_ids=[prompt.ids() for prompt in prompts] if call.return_token_ids else None,
+            prompt_tokens=sum(prompt.count for prompt in prompts),
             cached_tokens=0 if self.options.prompt_details else None,
         )
         return ChatBodies(frame, call) if call.chat else TextBodies(frame, call)
@@ -290,7 +271,7 @@ class Simulator:
             return
         ids = fields.integers("tokens")
         fields.raise_if_invalid()
-        await request.reply(_encode({"prompt": _prompt_text(ids)}))
+        await request.reply(_encode({"prompt": _Prompt.read(ids).text}))
 
     async def _fields(self, request: Request) -> Fields | None:
         raw = await request.body()
@@ -308,20 +289,6 @@ class Simulator:
     async def _metrics(self, request: Request) -> None:
         page = exposition.render(self._realtime.engine, self._measures, self.model, self._started)
         await request.reply(page.encode(), exposition.CONTENT_TYPE.encode())
-
-
-def _prompt_text(prompt: str | tuple[int, ...]) -> str:
-    """Text of a prompt that may be token ids.
-
-    Raises:
-        RefusalError: An id is out of vocabulary.
-    """
-    if isinstance(prompt, str):
-        return prompt
-    try:
-        return tokens.decode(prompt)
-    except ValueError as error:
-        raise RefusalError(str(error)) from None
 
 
 def _asked(call: Call) -> str:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from backends.sim.bodies import ChatBodies, Ending, Frame, Part, TextBodies, ToolPart, Whole
-from backends.sim.validate import Call, parse
+from backends.sim.bodies import ChatBodies, TextBodies
+from backends.sim.parts import Ending, Frame, Part, ToolPart, Whole
+from backends.sim.validate import parse
+
+if TYPE_CHECKING:
+    from backends.sim.call import Call
 
 
 def call(chat: bool = True, **body: Any) -> Call:

@@ -23,6 +23,10 @@ from backends.sim.look import Kind, calls_tool, look
         ("朝の習慣を変えるにはどうすればいいですか?", Kind("multilingual", "ja")),
         ("كيف أخطط لرحلة قصيرة؟", Kind("multilingual", "ar")),
         ("Translate this letter into Spanish, please.", Kind("multilingual", "es")),
+        ("Как мне лучше подготовиться к разговору?", Kind("multilingual", "es")),
+        ("Perché non possiamo più aspettare? Così è già tardi, però lui verrà.", Kind("multilingual", "es")),
+        ("Two trains of 5, 7 and 12 wagons meet; which is longer?", Kind("math")),
+        ("Summarize: " + "the function of the ferry was to be late. " * 10, Kind("grounded")),
     ],
 )
 def test_the_kind_of_an_answer(text: str, kind: Kind) -> None:
@@ -32,7 +36,7 @@ def test_the_kind_of_an_answer(text: str, kind: Kind) -> None:
 def test_a_label_beside_the_request_wins_if_it_is_known() -> None:
     assert look("What is 2 + 2?", "chat") == Kind("chat")
     assert look("What is 2 + 2?", "nonsense") == Kind("math")
-    assert look("hello", "multilingual") == Kind("multilingual", "de")
+    assert look("hello", "multilingual") == Kind("multilingual", "es")
     assert look("bonjour, je suis sur le port", "multilingual") == Kind("multilingual", "fr")
 
 

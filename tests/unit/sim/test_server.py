@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backends.sim import tokens
+
 Make = Callable[..., Any]
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
@@ -106,8 +108,24 @@ def test_two_requests_may_have_the_same_id(virtual: Make, client: Make, simulato
 
 
 def test_the_header_settles_the_kind(ask: Make) -> None:
-    german = ask("POST", CHAT, body("hello", max_tokens=400), x_sim_workload="multilingual").json
-    assert any(word in german["choices"][0]["message"]["content"] for word in (" und ", " der ", " die "))
+    answer = ask("POST", CHAT, body("hello", max_tokens=400), x_sim_workload="multilingual").json
+    assert any(word in answer["choices"][0]["message"]["content"] for word in (" el ", " la ", " que "))
+
+
+@pytest.mark.parametrize("fixed", [{"temperature": 0}, {"seed": 7}])
+def test_a_fixed_request_has_the_same_answer_on_every_server(
+    ask: Make, simulator: Make, fixed: dict[str, Any]
+) -> None:
+    servers = (simulator(), simulator("none", 0, seed=9))
+    first, second = (ask("POST", CHAT, body(**fixed), server=server).json for server in servers)
+    assert first["choices"] == second["choices"]
+    assert first["usage"] == second["usage"]
+
+
+def test_prompt_ids_come_back_as_they_were_given(ask: Make) -> None:
+    given = [*tokens.encode("ab"), *tokens.encode("cd")]
+    request = {"model": "tiny", "prompt": given, "return_token_ids": True, "max_tokens": 2}
+    assert ask("POST", TEXT, request).json["choices"][0]["prompt_token_ids"] == given != tokens.encode("abcd")
 
 
 def test_a_baseline_does_not_start_with_acceptance_metrics(simulator: Make) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from backends.sim.fields import RefusalError
-from backends.sim.validate import Call, check, check_length, parse
+from backends.sim.validate import check, check_length, parse
+
+if TYPE_CHECKING:
+    from backends.sim.call import Call
 
 TURN = {"role": "user", "content": "hi"}
 
