@@ -1,0 +1,57 @@
+"""One gateway in front of the sample fleet, shared by the tests of a process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import openai
+import pytest
+
+from tests.contract.stack import POLICIES, Loop, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.contract.stack import Stack
+
+SLOW = "slow-8b"
+"""Model whose one server needs a minute for an answer; nothing else goes there."""
+
+SLOW_BACKEND = f"""\
+  - name: slow
+    url: http://127.0.0.1:8109
+    model: Qwen/Qwen3-8B
+    served_model: {SLOW}
+"""
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[Loop]:
+    found = Loop()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def stack(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The sample fleet and policy; no request is spent on measuring the baselines."""
+    fleet = (POLICIES / "fleet.yaml").read_text() + SLOW_BACKEND
+    policy = (POLICIES / "policy.yaml").read_text()
+    assert "baseline_share: 5%" in policy
+    policy = policy.replace("baseline_share: 5%", "baseline_share: 0%")
+    policy = policy.replace("models:\n", f"models:\n  {SLOW}: Qwen/Qwen3-8B\n")
+    with running(
+        loop, tmp_path_factory.mktemp("stack"), fleet, policy, changes={"slow": {"speed": 0.1}}
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def sdk(stack: Stack) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(
+        base_url=f"{stack.url}/v1",
+        api_key="none",
+        max_retries=0,
+        http_client=openai.DefaultHttpxClient(trust_env=False),
+    ) as client:
+        yield client
