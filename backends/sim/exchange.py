@@ -206,13 +206,13 @@ class Exchange:
             return None
         choice = self._choices[0]
         timing, number = choice.flow.timing, choice.read
-        generation = timing.last - timing.first
+        generation, whole = timing.last - timing.first, timing.last - timing.arrived
         timings = {
             "time_to_first_token_ms": (timing.first - timing.arrived) * 1000.0,
             "generation_time_ms": generation * 1000.0,
             "queue_time_ms": (timing.scheduled - timing.arrived) * 1000.0,
             "mean_itl_ms": generation * 1000.0 / (number - 1) if number > 1 else None,
-            "tokens_per_second": number / (timing.last - timing.arrived),
+            "tokens_per_second": number / whole if whole else None,  # a tick of uvloop's clock is 1 ms
         }
         metrics: dict[str, Any] = timings if reporting.timings else dict.fromkeys(timings)
         return metrics | {"speculative_decoding": self._acceptance(choice.flow)}

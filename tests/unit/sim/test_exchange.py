@@ -68,6 +68,11 @@ def test_what_was_not_asked_for_is_null(ask: Make, simulator: Make) -> None:
     )
 
 
+def test_an_answer_within_one_tick_of_the_clock_has_no_rate(ask: Make, simulator: Make) -> None:
+    server = simulator(timings=True, speed=1e30)
+    assert ask("POST", CHAT, body(max_tokens=5), server=server).json["metrics"]["tokens_per_second"] is None
+
+
 def test_several_choices_differ_and_have_no_metrics(ask: Make, simulator: Make) -> None:
     server = simulator(acceptance="summary")
     answer = ask("POST", CHAT, body(n=3), server=server).json
