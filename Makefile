@@ -60,7 +60,7 @@ tests/contract/node/node_modules/.stamp: tests/contract/node/package-lock.json
 	else echo "npm is not installed: the Node SDK contract tests will be skipped"; mkdir -p $(@D); fi
 	touch $@
 
-$(VLLM_VENV)/.stamp: tests/vllm/env.sh
+$(VLLM_VENV)/.stamp: tests/vllm/env.sh tests/vllm/requirements.lock
 	$(PYTHON) tools/mkvenv.py $(VLLM_VENV)
 	tests/vllm/env.sh $(VLLM_VENV)
 	touch $@

@@ -1,0 +1,203 @@
+"""Write tiny checkpoints that speak :mod:`tests.vllm.chain`: a target, a draft model and an EAGLE-3 head.
+
+Runs in vLLM's environment: python -m tests.vllm.checkpoints FOLDER. Nothing is trained: the output head maps the
+last token's embedding to its successor, and the blocks before it add nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from tests.vllm import chain
+
+HIDDEN: Final = 128
+HEADS: Final = 4
+KV_HEADS: Final = 2
+HEAD_SIZE: Final = 64
+MLP: Final = 256
+LAYERS: Final = 3
+CONTEXT: Final = 4096
+LOGIT_SCALE: Final = 0.08
+"""At temperature 1 the successor keeps a probability of about 0.9."""
+
+# The last user message ends the prompt, so its last token steers the answer.
+CHAT_TEMPLATE: Final = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+
+Tensors = dict[str, torch.Tensor]
+
+
+def noise(*shape: int) -> torch.Tensor:
+    return (torch.randn(*shape) * 0.05).to(torch.bfloat16)
+
+
+def ones(size: int) -> torch.Tensor:
+    return torch.ones(size, dtype=torch.bfloat16)
+
+
+def zeros(*shape: int) -> torch.Tensor:
+    return torch.zeros(*shape, dtype=torch.bfloat16)
+
+
+def inert_block(prefix: str, *, inputs: int = HIDDEN) -> Tensors:
+    """Make a transformer block that adds nothing to what flows past it."""
+    return {
+        f"{prefix}.self_attn.q_proj.weight": noise(HEADS * HEAD_SIZE, inputs),
+        f"{prefix}.self_attn.k_proj.weight": noise(KV_HEADS * HEAD_SIZE, inputs),
+        f"{prefix}.self_attn.v_proj.weight": noise(KV_HEADS * HEAD_SIZE, inputs),
+        f"{prefix}.self_attn.o_proj.weight": zeros(HIDDEN, HEADS * HEAD_SIZE),
+        f"{prefix}.mlp.gate_proj.weight": noise(MLP, HIDDEN),
+        f"{prefix}.mlp.up_proj.weight": noise(MLP, HIDDEN),
+        f"{prefix}.mlp.down_proj.weight": zeros(HIDDEN, MLP),
+        f"{prefix}.input_layernorm.weight": ones(HIDDEN),
+        f"{prefix}.post_attention_layernorm.weight": ones(HIDDEN),
+    }
+
+
+def head(embeddings: torch.Tensor, successors: list[int]) -> torch.Tensor:
+    """Make the output head: each token's row is the sum of its predecessors' embeddings."""
+    rows = torch.zeros(chain.VOCABULARY, HIDDEN)
+    rows.index_add_(0, torch.tensor(successors), embeddings)
+    return (rows * LOGIT_SCALE).to(torch.bfloat16)
+
+
+def dense(embeddings: torch.Tensor, successors: list[int], layers: int) -> Tensors:
+    """Make a Qwen3 model."""
+    tensors = {
+        "model.embed_tokens.weight": embeddings.to(torch.bfloat16),
+        "model.norm.weight": ones(HIDDEN),
+        "lm_head.weight": head(embeddings, successors),
+    }
+    for layer in range(layers):
+        prefix = f"model.layers.{layer}"
+        tensors |= inert_block(prefix)
+        tensors |= {f"{prefix}.self_attn.{name}_norm.weight": ones(HEAD_SIZE) for name in ("q", "k")}
+    return tensors
+
+
+def eagle3(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
+    """Make an EAGLE-3 head that ignores the target's hidden states.
+
+    Its attention looks at the current token only and copies that token's embedding through.
+    """
+    block = inert_block("midlayer", inputs=2 * HIDDEN)
+    itself = torch.zeros(HEAD_SIZE, 2 * HIDDEN)
+    itself[:, :HEAD_SIZE] = 2 * torch.eye(HEAD_SIZE)
+    values = torch.zeros(KV_HEADS * HEAD_SIZE, 2 * HIDDEN)
+    values[:HIDDEN, :HIDDEN] = torch.eye(HIDDEN)
+    # Query heads 0 and 2 read the first and the second KV head: together the whole embedding.
+    gather = torch.zeros(HIDDEN, HEADS * HEAD_SIZE)
+    gather[:HEAD_SIZE, :HEAD_SIZE] = torch.eye(HEAD_SIZE)
+    gather[HEAD_SIZE:, 2 * HEAD_SIZE : 3 * HEAD_SIZE] = torch.eye(HEAD_SIZE)
+    return block | {
+        "midlayer.self_attn.q_proj.weight": itself.repeat(HEADS, 1).to(torch.bfloat16),
+        "midlayer.self_attn.k_proj.weight": itself.repeat(KV_HEADS, 1).to(torch.bfloat16),
+        "midlayer.self_attn.v_proj.weight": values.to(torch.bfloat16),
+        "midlayer.self_attn.o_proj.weight": gather.to(torch.bfloat16),
+        "midlayer.hidden_norm.weight": zeros(HIDDEN),
+        "fc.weight": zeros(HIDDEN, 3 * HIDDEN),
+        "norm.weight": ones(HIDDEN),
+        "lm_head.weight": head(embeddings, successors),
+    }
+
+
+def config(architecture: str, model_type: str, layers: int, **more: object) -> dict[str, Any]:
+    return {
+        "architectures": [architecture],
+        "model_type": model_type,
+        "vocab_size": chain.VOCABULARY,
+        "hidden_size": HIDDEN,
+        "intermediate_size": MLP,
+        "num_hidden_layers": layers,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": KV_HEADS,
+        "head_dim": HEAD_SIZE,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "max_position_embeddings": CONTEXT,
+        "rope_theta": 10000.0,
+        "attention_bias": False,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "eos_token_id": chain.END_OF_TURN,
+        **more,
+    }
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def write_model(folder: Path, description: dict[str, Any], tensors: Tensors) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", description)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer whose words are whole tokens, and bytes where a text is not made of them."""
+    # Byte-level tokenizers write each byte as one printable character.
+    printable = {bytes((byte,)): char for byte, char in enumerate(bytes_to_characters())}
+    vocabulary = [(name, 0.0) for name in chain.SPECIAL]
+    for spelling in chain.spellings()[len(chain.SPECIAL) :]:
+        written = "".join(printable[bytes((byte,))] for byte in spelling)
+        vocabulary.append((written, -1.0 if len(spelling) > 1 else -10.0))
+    tokenizer = Tokenizer(models.Unigram(vocabulary, None, False))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(chain.SPECIAL))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    end_of_text, _, end_of_turn, _ = chain.SPECIAL
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "chat_template": CHAT_TEMPLATE,
+            "eos_token": end_of_turn,
+            "pad_token": end_of_text,
+            "clean_up_tokenization_spaces": False,
+        },
+    )
+    write_json(folder / "generation_config.json", {"eos_token_id": chain.END_OF_TURN})
+
+
+def bytes_to_characters() -> list[str]:
+    """Tell the byte-level alphabet: printable Latin-1 as itself, the rest from U+0100 on."""
+    keep = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in keep else next(others)) for byte in range(256)]
+
+
+def main(folder: Path) -> None:
+    torch.manual_seed(11)
+    embeddings = torch.randn(chain.VOCABULARY, HIDDEN)
+    embeddings = embeddings / embeddings.norm(dim=1, keepdim=True) * HIDDEN**0.5
+    right, believed = chain.successors(), chain.successors(faulty=True)
+
+    write_model(
+        folder / "target", config("Qwen3ForCausalLM", "qwen3", LAYERS), dense(embeddings, right, LAYERS)
+    )
+    write_model(folder / "draft", config("Qwen3ForCausalLM", "qwen3", 1), dense(embeddings, believed, 1))
+    write_model(
+        folder / "eagle3",
+        config(
+            "LlamaForCausalLMEagle3",
+            "llama",
+            1,
+            draft_vocab_size=chain.VOCABULARY,
+            norm_before_residual=True,
+        ),
+        eagle3(embeddings, believed),
+    )
+    for name in ("target", "draft"):
+        write_tokenizer(folder / name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,138 @@
+"""Real servers and the gateway in front of them, started once for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from gateway.app import Gateway
+from gateway.cli.running import serving
+from gateway.policy.load import Invalid
+from gateway.runtime.reload import load_files
+from gateway.settings import Settings
+from tests.vllm import chain, servers
+from tests.vllm.asking import ask
+from tests.vllm.collector import Collector, collecting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.core.outcome import Record
+    from tests.vllm.servers import Server
+
+PYTHON = "SPECROUTE_VLLM_PYTHON"
+
+POLICY = """\
+version: 1
+models: {made-up: tiny}
+allow_pin: true
+routes:
+  - name: code
+    match: {workload: code}
+    prefer: [ngram]
+  - name: default
+    prefer: [draft-model, baseline]
+"""
+
+
+class Records:
+    """The records of finished requests by their ids."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+        self._changed = threading.Condition()
+
+    def add(self, record: Record) -> None:
+        with self._changed:
+            self._records[record.request_id] = record
+            self._changed.notify_all()
+
+    def of(self, request_id: str, within: float = 30.0) -> Record:
+        """The record of a request, as soon as there is one, within so many seconds."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: request_id in self._records, timeout=within)
+            return self._records[request_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The gateway as it runs in this process."""
+
+    url: str
+    records: Records
+
+
+def pytest_runtest_setup() -> None:
+    if not os.environ.get(PYTHON):
+        pytest.skip(f"{PYTHON} names no interpreter with vLLM: make test-vllm sets it")
+
+
+@pytest.fixture(scope="session")
+def vllm_python() -> Path:
+    return Path(os.environ[PYTHON])
+
+
+@pytest.fixture(scope="session")
+def collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
+def fleet(
+    vllm_python: Path, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Server]]:
+    scratch = tmp_path_factory.mktemp("vllm")
+    checkpoints = scratch / "checkpoints"
+    subprocess.run(  # noqa: S603 - our own interpreter
+        [vllm_python, "-m", "tests.vllm.checkpoints", checkpoints], cwd=servers.ROOT, check=True, timeout=120
+    )
+    with servers.running(vllm_python, checkpoints, f"{collector.url}/v1/traces", scratch) as fleet:
+        # Prompt lookup is compiled for some seconds when it first runs.
+        ask(fleet["ngram"].url, chain.LOOPING)
+        yield fleet
+
+
+@pytest.fixture(scope="session")
+def front(
+    fleet: dict[str, Server], collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Front]:
+    folder = tmp_path_factory.mktemp("gateway")
+    settings = Settings(
+        fleet=folder / "fleet.yaml",
+        policy=folder / "policy.yaml",
+        port=0,
+        otlp_endpoint=collector.url,
+    )
+    settings.fleet.write_text(fleet_file(fleet), encoding="utf-8")
+    settings.policy.write_text(POLICY, encoding="utf-8")
+    loaded = load_files(settings.fleet, settings.policy, os.environ)
+    assert not isinstance(loaded, Invalid), loaded.problems
+    records = Records()
+    with pytest.MonkeyPatch.context() as patch, start_blocking_portal() as portal:
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        gateway = Gateway(settings, loaded, on_record=[records.add])
+        with portal.wrap_async_context_manager(serving(gateway, settings)) as url:
+            yield Front(url, records)
+
+
+def fleet_file(fleet: dict[str, Server]) -> str:
+    lines = ["version: 1", "backends:"]
+    for server in fleet.values():
+        launch = server.launch
+        lines += [
+            f"  - name: {launch.name}",
+            f"    url: {server.url}",
+            f"    model: {servers.SERVED_MODEL}",
+            f"    method: {launch.method}",
+            f"    draft_tokens: {launch.draft_tokens}",
+            f"    max_model_len: {servers.CONTEXT}",
+        ]
+    return "\n".join(lines) + "\n"
