@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator
 
-    from rich.console import Console
-
     from gateway.cli.route_table import Routes
     from gateway.core.outcome import Record
 
@@ -40,8 +38,8 @@ def demo(
     once: Annotated[
         bool, typer.Option("--once", help="End after the table; exit 0 only if every request succeeded.")
     ] = False,
-    requests: Annotated[int, typer.Option(help="Prompts to send.", min=1)] = 600,
-    concurrency: Annotated[int, typer.Option(help="Requests open at once.", min=1)] = 32,
+    requests: Annotated[int, typer.Option(help="Prompts to send.", min=1)] = 1000,
+    concurrency: Annotated[int, typer.Option(help="Requests open at once.", min=1)] = 64,
     port: Annotated[int, typer.Option(help="Port of the gateway; 0 takes a free one.")] = 8000,
     speed: Annotated[float, typer.Option(help="Times as fast as the modelled GPUs.", min=0.1)] = 1.0,
 ) -> None:
@@ -79,9 +77,10 @@ class Demo:
     def __init__(self, folder: Path, *, requests: int, concurrency: int, port: int, speed: float) -> None:
         from rich.console import Console
 
-        from gateway.cli.route_table import Routes
+        from gateway.cli.route_table import WIDTH, Routes
 
-        self._console: Console = Console()
+        console = Console()
+        self._console = console if console.width >= WIDTH else Console(width=WIDTH)
         self._folder = folder
         self._requests = requests
         self._concurrency = concurrency
@@ -214,11 +213,13 @@ class Demo:
         return failures
 
     def _report(self, failures: list[str]) -> None:
+        from gateway.cli.route_table import TOO_FEW
+
         console = self._console
-        console.print()
-        console.print(
-            self._routes.table("What was routed where (simulated servers, times as modelled for MI300X)")
-        )
+        console.print("\nWhat was routed where, on simulated servers with the speeds published for MI300X")
+        for table in self._routes.tables():
+            console.print(table)
+        console.print(f"[dim]{TOO_FEW}")
         for line in self._routes.totals():
             console.print(f"• {line}")
         right = sum(self._labels.get(identity) == label for identity, label in self._expected.items())

@@ -39,7 +39,10 @@ def schedule(count: int, models: Sequence[str]) -> Iterator[tuple[str, str, Prom
 
 async def ask(client: AsyncOpenAI, identity: str, model: str, prompt: Prompt, *, stream: bool) -> str:
     """Send one prompt. Returns what went wrong, ``""`` if it was answered to its end."""
-    request: dict[str, Any] = {"model": model, **prompt.request, "extra_headers": {"x-request-id": identity}}
+    # A model answers in the kind of what it was asked; the simulated servers have to be told. The gateway
+    # takes no notice of this header.
+    headers = {"x-request-id": identity, "x-sim-workload": prompt.workload}
+    request: dict[str, Any] = {"model": model, **prompt.request, "extra_headers": headers}
     try:
         if not stream:
             answer = await client.chat.completions.create(**request)

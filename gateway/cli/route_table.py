@@ -6,15 +6,27 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from gateway.core.decide import Decision
-from gateway.core.gain import Cell, Gain, Speedup, Sums, compare
+from gateway.core.gain import MIN_REQUESTS, Cell, Gain, Speedup, Sums, TooFew, compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gateway.core.outcome import Record
+
+
+WIDTH = 128
+"""Columns that a table needs."""
+
+TOO_FEW = f"too few: less than {MIN_REQUESTS} effective requests with a draft or on the baseline"
+
+_NUMBERS = (
+    "\nrequests", "\nshare", "TTFT p50\nms", "p99\nms", "TPOT\nms", "output\ntokens/s",
+    "accepted\nlength", "acceptance\nrate", "speed-up over\nbaseline (95 %)",
+)  # fmt: skip
 
 
 class Routes:
@@ -37,31 +49,40 @@ class Routes:
         self._started = min(self._started, record.started)
         self._ended = max(self._ended, record.ended)
 
-    def table(self, title: str) -> Table:
-        """A row for each workload and backend of each target; baselines are dimmed."""
-        table = Table(title=title, title_justify="left", header_style="bold")
-        for heading in ("model", "workload", "backend"):
-            table.add_column(heading, no_wrap=True)
-        for heading in (
-            "requests", "share", "TTFT p50\nms", "p99\nms", "TPOT\nms", "output\ntokens/s",
-            "mean\naccepted", "acceptance\nrate", "speed-up over baseline\n(95 % interval)",
-        ):  # fmt: skip
-            table.add_column(heading, justify="right", no_wrap=True)
+    def tables(self) -> list[Table]:
+        """For each target a table with a row for each workload and backend; baselines are dimmed."""
         cells = dict(self._gain.cells())
-        shown: tuple[str, str] | None = None
-        for cell in sorted(cells, key=lambda cell: (cell.target, cell.workload, -cells[cell].requests)):
-            group = (cell.target, cell.workload)
-            if shown is not None and group != shown:
+        return [
+            self._table(target, {cell: sums for cell, sums in cells.items() if cell.target == target})
+            for target in sorted({cell.target for cell in cells})
+        ]
+
+    def _table(self, target: str, cells: Mapping[Cell, Sums]) -> Table:
+        table = Table(
+            title=target,
+            title_justify="left",
+            title_style="bold",
+            header_style="",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        for heading in ("\nworkload", "\nbackend"):
+            table.add_column(heading, no_wrap=True)
+        for heading in _NUMBERS:
+            table.add_column(heading, justify="right", no_wrap=True)
+        shown = ""
+        for cell in sorted(cells, key=lambda cell: (cell.workload, -cells[cell].requests)):
+            if shown and cell.workload != shown:
                 table.add_section()
-            heads = ("", "") if group == shown else (cell.target.rpartition("/")[2], cell.workload)
             style = "dim" if self._gain.is_baseline(cell) else ""
-            table.add_row(*heads, *self._row(cell, cells), style=style)
-            shown = group
+            head = "" if cell.workload == shown else cell.workload
+            table.add_row(head, *self._row(cell, cells), style=style)
+            shown = cell.workload
         return table
 
     def _row(self, cell: Cell, cells: Mapping[Cell, Sums]) -> list[str]:
         sums = cells[cell]
-        group = sum(one.requests for other, one in cells.items() if other[:2] == cell[:2])
+        group = sum(one.requests for other, one in cells.items() if other.workload == cell.workload)
         ttft = np.percentile(self._ttft[cell], (50, 99)) if self._ttft[cell] else (None, None)
         rate = sums.rate
         return [
@@ -90,11 +111,9 @@ class Routes:
                     side = self._gain.is_baseline(cell)
                     sides[side] = sides[side].plus(sums)
             told = compare(sides[False], sides[True])
-            said = _speedup(told) if isinstance(told, Speedup) else f"not told: {told}"
-            lines.append(
-                f"{target}: {sides[False].requests} requests routed to a draft, {sides[True].requests} on "
-                f"the baseline; a routed stream decodes {said} times as fast"
-            )
+            counts = f"{sides[False].requests} requests with a draft, {sides[True].requests} on the baseline"
+            said = f"decodes {_speedup(told)} times as fast" if isinstance(told, Speedup) else f"? {told}"
+            lines.append(f"{target}: {counts}; a stream with a draft {said}")
         return lines
 
 
@@ -102,7 +121,7 @@ def _number(value: float | None, spec: str) -> str:
     return "–" if value is None else format(value, spec)
 
 
-def _speedup(told: Speedup | object) -> str:
+def _speedup(told: Speedup | TooFew) -> str:
     if isinstance(told, Speedup):
         return f"{told.ratio:.2f} ({told.low:.2f}–{told.high:.2f})"
     return "too few"

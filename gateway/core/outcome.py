@@ -106,7 +106,8 @@ class Outcome:
         status: One of :data:`STATUSES`.
         http_status: What the client got; 499 if it left before the status line.
         ttft: From dispatch of the last attempt to its first event with a token; streams only.
-        decode_seconds: From the first to the last event with a token; streams only.
+        decode_seconds: From the first to the last token; streams only. Where a tool parser kept back the
+            first tokens, from the first event of the answer.
         first_tokens: Tokens in the first event, 1 where unknown.
         events: Events that carried a token.
         finish_reason: As the backend said; ``""`` if it did not.

@@ -123,13 +123,13 @@ class Exchange:
         if trial is None:
             return Outcome(status, http_status, bytes_out=client.bytes_out, error=error)
         reading = trial.reading
-        first, last = reading.first_token_at, reading.last_token_at
+        first, since, last = reading.first_token_at, reading.decoding_since, reading.last_token_at
         single = self._features is not None and self._features.n == 1
         return Outcome(
             status=status,
             http_status=http_status,
             ttft=None if first is None else first - trial.started,
-            decode_seconds=None if first is None or last is None or not single else last - first,
+            decode_seconds=last - since if single and since is not None and last is not None else None,
             first_tokens=reading.first_tokens,
             events=reading.events,
             usage=reading.usage,

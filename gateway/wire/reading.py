@@ -85,7 +85,9 @@ class Reading:
     """Running account of one answer, fed whole bodies or chunks; times are monotonic seconds.
 
     Attributes:
+        opened_at: When the first event of the answer arrived, be it the role alone.
         first_token_at: When the first event with a token arrived.
+        decoding_since: From when on the tokens after the first were decoded.
         last_token_at: When the last one did.
         events: Events that carried a token.
         first_tokens: Tokens in the first of them, 1 where it does not say.
@@ -93,12 +95,14 @@ class Reading:
     """
 
     __slots__ = (
-        "_speculative", "error", "events", "finish_reason", "first_token_at", "first_tokens", "last_token_at",
-        "response_id", "response_model", "tool_calls", "usage",
+        "_speculative", "decoding_since", "error", "events", "finish_reason", "first_token_at",
+        "first_tokens", "last_token_at", "opened_at", "response_id", "response_model", "tool_calls", "usage",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.opened_at: float | None = None
         self.first_token_at: float | None = None
+        self.decoding_since: float | None = None
         self.last_token_at: float | None = None
         self.events = 0
         self.first_tokens = 1
@@ -112,10 +116,20 @@ class Reading:
 
     def token_event(self, now: float) -> None:
         """Count an event that carries a token."""
-        if self.first_token_at is None:
-            self.first_token_at = now
         self.last_token_at = now
         self.events += 1
+
+    def first_token_event(self, body: Body, now: float) -> None:
+        """Count the first event that carries a token."""
+        self.first_token_at = now
+        self.decoding_since = now
+        self.first_tokens = tokens_in(body)
+        if self.tool_calls and self.opened_at is not None:
+            # A tool parser keeps back the tokens before the call's name. vLLM sends the role with the first
+            # token, so what came since then is all but that one.
+            self.decoding_since = self.opened_at
+            self.first_tokens = 1
+        self.token_event(now)
 
     def take(self, body: Body) -> None:
         """Note what a body or chunk says."""

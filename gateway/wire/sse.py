@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.wire.reading import Reading, carries_token, decode, tokens_in
+from gateway.wire.reading import Reading, carries_token, decode
 
 _BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
@@ -83,10 +83,13 @@ class StreamTap:
         if body is None:
             return False
         reading.take(body)
+        if reading.opened_at is None and body.choices:
+            reading.opened_at = now
         if carries_token(body):
             if reading.first_token_at is None:
-                reading.first_tokens = tokens_in(body)
-            reading.token_event(now)
+                reading.first_token_event(body, now)
+            else:
+                reading.token_event(now)
         return self._strip_usage and body.usage is not None and not body.choices
 
 

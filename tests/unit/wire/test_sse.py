@@ -132,3 +132,12 @@ def test_usage_in_every_chunk_is_not_stripped_with_its_text():
     chunk = b'data: {"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":1}}\n\n'
     _, out = through([chunk, USAGE], strip=True)
     assert out == chunk
+
+
+def test_tokens_that_a_tool_parser_kept_back_count_as_decoded_since_the_role():
+    name = b'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f"}}]},"finish_reason":null}]}\n\n'
+    tap, _ = through([b": wait\n\n", ROLE, name, LAST])
+    assert tap.reading.first_token_at == 2.0
+    assert tap.reading.decoding_since == 1.0
+    tap, _ = through([ROLE, WORD, name, LAST])
+    assert tap.reading.decoding_since == 1.0
