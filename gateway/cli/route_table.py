@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Record
 
 
-WIDTH = 128
+WIDTH = 132
 """Columns that a table needs."""
 
 TOO_FEW = f"too few: less than {MIN_REQUESTS} effective requests with a draft or on the baseline"
