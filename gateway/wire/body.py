@@ -17,7 +17,8 @@ def edit(body: bytes, *, model: str | None = None, include_usage: bool = False) 
     Args:
         body: A JSON object.
         model: New value of ``model``; None leaves it.
-        include_usage: Set ``stream_options.include_usage``, keeping the other stream options.
+        include_usage: Set ``stream_options.include_usage``, keeping the other stream options; they must be
+            an object or null. Usage then comes at the end only, whatever they say.
     """
     fields = _decoder.decode(body)
     if model is not None:
@@ -27,7 +28,7 @@ def edit(body: bytes, *, model: str | None = None, include_usage: bool = False) 
         if options is None or bytes(options).strip() == b"null":
             fields["stream_options"] = _USAGE
         else:
-            fields["stream_options"] = msgspec.Raw(
-                msgspec.json.encode(_decoder.decode(options) | {"include_usage": _TRUE})
-            )
+            asked = _decoder.decode(options) | {"include_usage": _TRUE}
+            asked.pop("continuous_usage_stats", None)  # it did nothing without usage
+            fields["stream_options"] = msgspec.Raw(msgspec.json.encode(asked))
     return msgspec.json.encode(fields)

@@ -1,4 +1,4 @@
-"""Which endpoint a path is."""
+"""Which endpoint a request is for."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _BY_PATH: Final = {
 }
 
 
-def endpoint_of(path: str) -> str:
+def endpoint_of(method: str, path: str) -> str:
     """Name of the endpoint, one of :data:`gateway.core.features.ENDPOINTS`."""
+    if method != "POST":
+        return "other"
     known = _BY_PATH.get(path)
     if known is not None:
         return known

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
+from gateway.wire.parameters import Parameters, given
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,42 +81,11 @@ class _Metadata(msgspec.Struct):
 
 
 class _StreamOptions(msgspec.Struct):
-    include_usage: bool | None = None
-
-
-class _Parameters(msgspec.Struct):
-    allowed_token_ids: msgspec.Raw = msgspec.Raw()
-    bad_words: msgspec.Raw = msgspec.Raw()
-    best_of: msgspec.Raw = msgspec.Raw()
-    echo: msgspec.Raw = msgspec.Raw()
-    frequency_penalty: msgspec.Raw = msgspec.Raw()
-    guided_choice: msgspec.Raw = msgspec.Raw()
-    guided_grammar: msgspec.Raw = msgspec.Raw()
-    guided_json: msgspec.Raw = msgspec.Raw()
-    guided_regex: msgspec.Raw = msgspec.Raw()
-    ignore_eos: msgspec.Raw = msgspec.Raw()
-    logit_bias: msgspec.Raw = msgspec.Raw()
-    logits_processors: msgspec.Raw = msgspec.Raw()
-    logprobs: msgspec.Raw = msgspec.Raw()
-    min_p: msgspec.Raw = msgspec.Raw()
-    min_tokens: msgspec.Raw = msgspec.Raw()
-    presence_penalty: msgspec.Raw = msgspec.Raw()
-    prompt_logprobs: msgspec.Raw = msgspec.Raw()
-    repetition_penalty: msgspec.Raw = msgspec.Raw()
-    seed: msgspec.Raw = msgspec.Raw()
-    stop: msgspec.Raw = msgspec.Raw()
-    stop_token_ids: msgspec.Raw = msgspec.Raw()
-    structured_outputs: msgspec.Raw = msgspec.Raw()
-    top_logprobs: msgspec.Raw = msgspec.Raw()
-    use_beam_search: msgspec.Raw = msgspec.Raw()
-
-
-PARAMETERS: Final = _Parameters.__struct_fields__
-"""Sampling and output parameters that a capability filter may ask for."""
+    include_usage: Any = None
 
 
 # Everything but the model is taken as it comes and read by itself, so that one strange field costs no other.
-class _Body(_Parameters):
+class _Body(Parameters):
     model: str | None = None
     stream: Any = None
     n: Any = None
@@ -136,10 +106,6 @@ class _Body(_Parameters):
 
 
 _ABSENT: Final = frozenset({b"", b"null"})
-_NEUTRAL: Final = _ABSENT | {b"false", b"0", b"0.0", b"{}", b"[]", b'""'}
-# A seed of 0 is a seed; "logprobs": 0 asks a completion for the chosen token's.
-_ZERO_COUNTS: Final = frozenset({"seed", "logprobs", "prompt_logprobs"})
-_ZERO_NEUTRAL: Final = _ABSENT | {b"false"}
 
 _BODY: Final = msgspec.json.Decoder(_Body)
 _MESSAGES: Final = msgspec.json.Decoder(list[_Message])
@@ -251,15 +217,6 @@ def _response_format(raw: msgspec.Raw) -> str:
     return (chosen if isinstance(chosen, str) else chosen.type) or "text"
 
 
-def _parameters(body: _Body) -> frozenset[str]:
-    return frozenset(
-        name
-        for name in PARAMETERS
-        if (raw := getattr(body, name))
-        and bytes(raw) not in (_ZERO_NEUTRAL if name in _ZERO_COUNTS else _NEUTRAL)
-    )
-
-
 def _hint(value: bytes | str | None) -> str | None:
     """A hint as it may go into a record: printable, short, not empty."""
     if not value:
@@ -276,6 +233,14 @@ def _hints(headers: Mapping[bytes, bytes], metadata: _Metadata) -> Hints:
     )
 
 
+def _asks_usage(raw: msgspec.Raw) -> bool:
+    """Whether the client said anything about usage but no; what is strange is the backend's to judge."""
+    if bytes(raw) in _ABSENT:
+        return False
+    options = _decode(_STREAM_OPTIONS, raw, None)
+    return options is None or (options.include_usage is not None and options.include_usage is not False)
+
+
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
@@ -287,6 +252,11 @@ def _max_tokens(body: _Body) -> int | None:
 
 def _temperature(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST_TEMPERATURE else None
+
+
+def unread(endpoint: str, headers: Mapping[bytes, bytes]) -> RequestView:
+    """A request whose body is none of our business: its headers alone; arguments as of :func:`view`."""
+    return RequestView(endpoint, model="", hints=_hints(headers, _Metadata()))
 
 
 def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestView | Malformed:
@@ -311,11 +281,11 @@ def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestV
         endpoint=endpoint,
         model=read.model or "",
         stream=read.stream is True,
-        include_usage=bool(_decode(_STREAM_OPTIONS, read.stream_options, _StreamOptions()).include_usage),
+        include_usage=_asks_usage(read.stream_options),
         n=_count(read.n) or 1,
         max_tokens=_max_tokens(read),
         temperature=_temperature(read.temperature),
-        parameters=_parameters(read),
+        parameters=given(read),
         response_format=_response_format(read.response_format),
         tool_choice=_tool_choice(read.tool_choice),
         tools=tuple(_tools(read.tools))[:_TOOLS],

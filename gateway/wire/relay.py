@@ -64,9 +64,8 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        exchange = Exchange(
-            scope, endpoint_of(scope["path"]), Client(receive, send), trace_ratio=self.trace_ratio
-        )
+        endpoint = endpoint_of(scope["method"], scope["path"])
+        exchange = Exchange(scope, endpoint, Client(receive, send), trace_ratio=self.trace_ratio)
         try:
             if (body := await self._read(exchange)) is not None:
                 await self._serve(exchange, body)
@@ -189,11 +188,12 @@ async def _while_client_stays(client: Client, work: Coroutine[object, object, No
 def _view(exchange: Exchange, body: bytes) -> RequestView | inbound.Malformed:
     """What can be read of a request; a body that is no JSON is passed on unread, except where it must be."""
     content_type = names.first(exchange.headers, b"content-type") or b""
+    headers = dict(exchange.headers)
     if exchange.endpoint in GENERATING or content_type.startswith(b"application/json"):
-        seen = inbound.view(exchange.endpoint, body, dict(exchange.headers))
+        seen = inbound.view(exchange.endpoint, body, headers)
         if exchange.endpoint in GENERATING or not isinstance(seen, inbound.Malformed):
             return seen
-    return RequestView(exchange.endpoint, model="")
+    return inbound.unread(exchange.endpoint, headers)
 
 
 def _body_for(backend: Backend, seen: RequestView, body: bytes, *, ask_usage: bool) -> bytes:

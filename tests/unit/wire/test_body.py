@@ -11,11 +11,16 @@ def test_only_the_model_changes_and_everything_unknown_keeps_its_bytes():
 
 
 def test_usage_is_asked_for_beside_other_stream_options():
-    body = b'{"stream":true,"stream_options":{"continuous_usage_stats":false,"include_usage":false}}'
+    body = b'{"stream":true,"stream_options":{"later":[1],"include_usage":false}}'
     assert json.loads(edit(body, include_usage=True))["stream_options"] == {
-        "continuous_usage_stats": False,
+        "later": [1],
         "include_usage": True,
     }
+
+
+def test_usage_in_every_chunk_does_not_come_alive_with_it():
+    body = b'{"stream":true,"stream_options":{"continuous_usage_stats":true}}'
+    assert json.loads(edit(body, include_usage=True))["stream_options"] == {"include_usage": True}
 
 
 def test_usage_is_asked_for_where_there_were_no_options():

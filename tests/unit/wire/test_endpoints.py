@@ -16,5 +16,10 @@ from gateway.wire.endpoints import endpoint_of
     ],
 )
 def test_paths_have_names_of_the_closed_set(path, endpoint):
-    assert endpoint_of(path) == endpoint
+    assert endpoint_of("POST", path) == endpoint
     assert endpoint in ENDPOINTS
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "HEAD"])
+def test_what_sends_no_request_body_generates_nothing(method):
+    assert endpoint_of(method, "/v1/chat/completions") == "other"

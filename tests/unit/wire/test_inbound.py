@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
-from gateway.wire.inbound import HEAD_CHARS, PARAMETERS, TAIL_CHARS, Malformed, view
+from gateway.wire.inbound import HEAD_CHARS, TAIL_CHARS, Malformed, unread, view
 
 
 def read(headers: dict[bytes, bytes] | None = None, /, endpoint: str = "chat", **body: Any) -> RequestView:
@@ -19,6 +19,27 @@ def read(headers: dict[bytes, bytes] | None = None, /, endpoint: str = "chat", *
 
 def user(content: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": content}]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"include_usage": True}, True),
+        ({"include_usage": "yes"}, True),
+        ("strange", True),
+        ({"include_usage": False}, False),
+        ({"include_usage": None}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_usage_counts_as_asked_for_unless_it_plainly_is_not(options: object, asked: bool) -> None:
+    assert read(stream_options=options).include_usage is asked
+
+
+def test_a_body_that_is_not_read_leaves_the_hints_of_the_headers() -> None:
+    found = unread("audio", {b"x-specroute-backend": b"b", b"x-specroute-workload": b"chat"})
+    assert found == RequestView("audio", model="", hints=Hints(workload="chat", backend="b"))
 
 
 def test_reads_a_chat_request() -> None:
@@ -182,6 +203,10 @@ def test_reads_prompts_of_texts_and_token_ids(field: str, prompt: Any, turns: tu
     assert read(endpoint="completions", **{field: prompt}).turns == turns
 
 
+def test_reads_the_names_of_parameters() -> None:
+    assert read(min_p=0.1, seed=None).parameters == {"min_p"}
+
+
 def test_reads_names_and_descriptions_of_tools() -> None:
     tools = [
         {
@@ -236,28 +261,6 @@ def test_reads_the_response_format(given: Any, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ({"min_p": 0.1, "top_k": 5}, {"min_p"}),
-        ({"logit_bias": {"5": 1}}, {"logit_bias"}),
-        ({"logprobs": True, "top_logprobs": 3}, {"logprobs", "top_logprobs"}),
-        ({"logprobs": False, "top_logprobs": 0}, set()),
-        ({"logprobs": 0, "prompt_logprobs": 0}, {"logprobs", "prompt_logprobs"}),
-        ({"seed": 0}, {"seed"}),
-        (
-            {"structured_outputs": {"regex": "a"}, "guided_choice": ["a"]},
-            {"structured_outputs", "guided_choice"},
-        ),
-        ({"min_p": 0, "logit_bias": {}, "stop": [], "guided_regex": "", "presence_penalty": 0.0}, set()),
-        ({"min_p": None, "seed": None, "logprobs": None}, set()),
-    ],
-)
-def test_names_the_parameters_that_say_something(body: dict[str, Any], expected: set[str]) -> None:
-    assert read(**body).parameters == expected
-    assert expected <= set(PARAMETERS)
-
-
-@pytest.mark.parametrize(
     ("limits", "expected"),
     [
         ({"max_tokens": 5}, 5),
@@ -274,7 +277,7 @@ def test_reads_the_lower_limit_of_tokens(limits: dict[str, Any], expected: int |
 
 
 def test_strange_numbers_and_flags_are_left_to_the_backend() -> None:
-    found = read(stream="yes", stream_options=5, n="two", temperature="hot", metadata=[1])
+    found = read(stream="yes", n="two", temperature="hot", metadata=[1])
     assert found == RequestView(endpoint="chat", model="")
     assert read(temperature=10**400).temperature is None
 

@@ -364,6 +364,20 @@ async def test_other_paths_go_through_with_their_query_and_bytes():
     assert request.body == b"\x00\xffbinary"
 
 
+async def test_a_body_that_is_not_read_still_goes_where_the_caller_chose():
+    bench = Bench(a=[], b=[answer()])
+    client = await bench.talk(b"\x00", path="/v1/audio/transcriptions", headers=[
+        (b"content-type", b"multipart/form-data"), (b"x-specroute-backend", b"b"),
+    ])  # fmt: skip
+    assert client.status == 200
+    assert bench.upstream.order == ["b"]
+
+
+async def test_a_method_without_a_body_is_the_servers_business():
+    bench = Bench(a=[answer(b"{}", status=405)])
+    assert (await bench.talk(b"", method="GET")).status == 405
+
+
 async def test_an_answer_of_another_kind_flows_as_it_comes():
     act = answer(b"RIFF")
     act.headers = [(b"content-type", b"audio/wav")]
