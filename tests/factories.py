@@ -33,7 +33,7 @@ def load(running: int = 0, waiting: int = 0, kv_usage: float | None = None, at: 
 
 
 def snapshot(*states: BackendState) -> Snapshot:
-    return Snapshot(states, "fleet-1")
+    return Snapshot.of(states, "fleet-1")
 
 
 def features(**given: Any) -> Features:

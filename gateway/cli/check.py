@@ -158,11 +158,12 @@ def _preferred(route: Route, policy: Policy, backends: tuple[Backend, ...]) -> s
     models = {policy.aliases.get(name, name) for name in route.match.models}
     lines = []
     for target in sorted({one.target for one in backends if not models or one.target in models}):
-        places: dict[int, list[str]] = {}
-        for one in backends:
-            if one.target == target and (place := rank(route.prefer, one)) is not None:
-                places.setdefault(place, []).append(one.name)
-        groups = [names for _, names in sorted(places.items())]
+        pool = [one for one in backends if one.target == target]
+        ranking = rank(route.prefer, pool)
+        groups: list[list[str]] = [[] for _ in range(ranking.unnamed)]
+        for one, place in zip(pool, ranking.ranks, strict=True):
+            if place < ranking.unnamed:
+                groups[place].append(one.name)
         said = [" or ".join(names) if len(names) < 3 else f"one of {len(names)}" for names in groups]
         lines.append(", then ".join(said) or f"none of {target}")
     return "\n".join(lines)

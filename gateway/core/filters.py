@@ -26,7 +26,7 @@ def unavailable(state: BackendState) -> tuple[str, str] | None:
 def incapable(state: BackendState, features: Features) -> tuple[str, str] | None:
     """Reason code and words why the backend would refuse or spoil this request, or None."""
     backend = state.backend
-    if refused := backend.refuses & features.parameters:
+    if features.parameters and (refused := backend.refuses & features.parameters):
         return reasons.REFUSES_PARAMETER, f"refuses {', '.join(sorted(refused))}"
     if backend.max_model_len is not None:
         least = features.prompt_chars // CHARS_PER_TOKEN_AT_MOST + (features.max_tokens or 0)

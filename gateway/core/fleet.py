@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.roster import Roster
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 METHODS: Final = (
     "none", "mtp", "gemma4-mtp", "eagle3", "dflash", "dspark",
@@ -116,7 +118,15 @@ class Snapshot:
 
     Attributes:
         revision: Content hash of the fleet file.
+        roster: Of the same backends in the same order; shared by all snapshots of one fleet file.
     """
 
     states: tuple[BackendState, ...]
     revision: str
+    roster: Roster = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, states: Iterable[BackendState], revision: str) -> Snapshot:
+        """The first snapshot of a fleet file."""
+        kept = tuple(states)
+        return cls(kept, revision, Roster([state.backend for state in kept]))

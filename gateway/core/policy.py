@@ -23,7 +23,7 @@ class Selector:
     name: str | None = None
     method: str | None = None
     draft_tokens: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class Route:
     """One rule of a policy.
 
     Attributes:
-        prefer: Selectors in order; a backend's rank is the first one it matches. Backends that match
-            none are not candidates.
-        scorers: Costs to add up, lowest wins.
+        prefer: Selectors in order; see :func:`gateway.core.selectors.rank`. Backends that match none are
+            not candidates.
+        scorers: Costs to add up, lowest wins; at least one.
         baseline_share: Share of this route's requests sent to a baseline, to keep the measure of
             speed-up honest, 0 to 1.
         max_attempts: Backends tried for one request, the first included.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.core.classify import Classification
     from gateway.core.features import Features
     from gateway.core.fleet import Backend
@@ -25,12 +28,31 @@ def selects(selector: Selector, backend: Backend) -> bool:
     )
 
 
-def rank(prefer: tuple[Selector, ...], backend: Backend) -> int | None:
-    """Position of the first preference that names this backend; None if none does."""
-    for position, selector in enumerate(prefer):
-        if selects(selector, backend):
-            return position
-    return None
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Places of the backends of a pool in a route's preferences.
+
+    Attributes:
+        ranks: One for each backend, 0 for the first choice.
+        unnamed: The place after the last choice, which those have that no preference names.
+    """
+
+    ranks: tuple[int, ...]
+    unnamed: int
+
+
+def rank(prefer: tuple[Selector, ...], pool: Sequence[Backend]) -> Ranking:
+    """Rank a pool: a backend belongs to the first preference that names it.
+
+    Preferences that name nobody new in this pool are not counted, so that the next choice is always one
+    place away, whatever the list says of other pools.
+    """
+    nowhere = len(prefer)
+    first = [
+        next((at for at, one in enumerate(prefer) if selects(one, backend)), nowhere) for backend in pool
+    ]
+    places = {position: place for place, position in enumerate(sorted(set(first) - {nowhere}))}
+    return Ranking(tuple(places.get(position, len(places)) for position in first), unnamed=len(places))
 
 
 def matches(match: Match, features: Features, classification: Classification) -> bool:

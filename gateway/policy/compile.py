@@ -38,7 +38,7 @@ class Fleet:
 
     def idle(self) -> Snapshot:
         """A snapshot in which every backend is healthy and has nothing to do."""
-        return Snapshot(tuple(BackendState(backend) for backend in self.backends), self.revision)
+        return Snapshot.of(map(BackendState, self.backends), self.revision)
 
 
 def revision(text: str) -> str:

@@ -16,12 +16,12 @@ class Entry:
     """One scorer.
 
     Attributes:
-        cost: The function, lower is better.
+        cost: The function; gives each candidate's cost, lower is better.
         summary: What it costs, for the schema and the documentation.
         say: Its cost in words.
     """
 
-    cost: Callable[[scorers.Costing], float]
+    cost: Callable[[scorers.Costing], list[float]]
     summary: str
     say: Callable[[float], str]
 
@@ -39,7 +39,7 @@ def _occupancy(cost: float) -> str:
 SCORERS: Final[Mapping[str, Entry]] = {
     "preference": Entry(
         scorers.SCORERS["preference"],
-        "position in the route's prefer list: 0 for the first choice, 1 for the second",
+        "place in the route's prefer list: 0 for the first choice of the model's backends, 1 for the second",
         _choice,
     ),
     "load": Entry(

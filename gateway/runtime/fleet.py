@@ -19,7 +19,7 @@ class Fleet:
     def __init__(self, backends: Sequence[Backend], revision: str) -> None:
         self._index: dict[str, int] = {}
         self._in_flight: dict[str, int] = {}
-        self.snapshot = Snapshot((), revision)
+        self.snapshot = Snapshot.of((), revision)
         self.replace(backends, revision)
 
     def replace(self, backends: Sequence[Backend], revision: str) -> None:
@@ -30,7 +30,7 @@ class Fleet:
             for backend in backends
         )
         self._index = {state.backend.name: position for position, state in enumerate(states)}
-        self.snapshot = Snapshot(states, revision)
+        self.snapshot = Snapshot.of(states, revision)
 
     def get(self, name: str) -> Backend | None:
         """The backend of that name, if the fleet still has it."""
@@ -75,4 +75,4 @@ class Fleet:
     def _put(self, state: BackendState) -> None:
         states = list(self.snapshot.states)
         states[self._index[state.backend.name]] = state
-        self.snapshot = Snapshot(tuple(states), self.snapshot.revision)
+        self.snapshot = replace(self.snapshot, states=tuple(states))

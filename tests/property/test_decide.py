@@ -14,7 +14,7 @@ from gateway.core import reasons
 from gateway.core.decide import Decision, Draw, NoCandidate, decide
 from gateway.core.filters import incapable, unavailable
 from gateway.core.policy import Route, Selector, WeightedScorer
-from gateway.core.selectors import rank
+from gateway.core.selectors import selects
 from tests.factories import ANY, classification, features, load, policy, route, snapshot, state
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def test_a_capable_backend_always_precedes_an_incapable_one(
         for one in states
         if request["backend"] is None
         and decision.target in ("", one.backend.target)
-        and rank(by.prefer, one.backend) is not None
+        and any(selects(selector, one.backend) for selector in by.prefer)
         and unavailable(one) is None
         and incapable(one, asked) is None
     ]
@@ -152,6 +152,19 @@ def place(name: str, states: tuple[BackendState, ...], by: Route, draw: Draw) ->
     decision = ask(states, by, draw)
     names = order(decision) if isinstance(decision, Decision) else []
     return names.index(name) if name in names else float("inf")
+
+
+@given(fleets(min_size=1), ROUTES, DRAWS, REQUESTS)
+def test_ranks_have_no_gaps_and_do_not_depend_on_servers_of_other_targets(
+    states: tuple[BackendState, ...], by: Route, draw: Draw, request: dict[str, Any]
+) -> None:
+    by = replace(by, scorers=(WeightedScorer("preference", 1.0),), baseline_share=0.0)
+    fit = tuple(replace(one, in_flight=0, healthy=True) for one in states)
+    decision = planned(ask(fit, by, draw, model=request["model"]))
+    ranks = [one.cost for one in decision.candidates]
+    assert {*ranks} == {float(one) for one in range(len({*ranks}))}
+    pool = tuple(one for one in states if decision.target in ("", one.backend.target))
+    assert ask(pool, by, draw, **request) == ask(states, by, draw, **request)
 
 
 @given(fleets(min_size=2), ROUTES, DRAWS, st.data())

@@ -87,7 +87,7 @@ def test_the_cost_is_the_weighted_sum_of_its_parts() -> None:
     by = route(
         prefer=prefer("z", "a"), scorers=(WeightedScorer("preference", 1.0), WeightedScorer("load", 4.0))
     )
-    (candidate,) = chosen(state("a", in_flight=2, max_in_flight=8), by=by).candidates
+    _, candidate = chosen(state("z"), state("a", in_flight=2, max_in_flight=8), by=by).candidates
     assert candidate.parts == (CostPart("preference", 1.0, 1.0), CostPart("load", 0.25, 4.0))
     assert candidate.cost == 2.0
 
@@ -96,6 +96,21 @@ def test_preference_and_load_are_weighed_against_each_other() -> None:
     by = route(prefer=prefer("first", "second"))
     assert order(chosen(state("first", in_flight=63), state("second"), by=by)) == ["first", "second"]
     assert order(chosen(state("first", in_flight=65), state("second"), by=by)) == ["second", "first"]
+
+
+def test_preferences_that_name_only_servers_of_another_target_do_not_count() -> None:
+    by = route(prefer=prefer("first", "other", "elsewhere", "second"))
+    others = [state("other", target="org/Other"), state("elsewhere", target="org/Other")]
+    for in_flight, expected in ((63, "first"), (65, "second")):
+        states = [state("first", in_flight=in_flight), state("second"), *others]
+        assert order(chosen(*states, by=by))[0] == expected
+
+
+def test_ranks_do_not_move_with_health() -> None:
+    by = route(prefer=prefer("first", "second"), scorers=(WeightedScorer("preference", 1.0),))
+    for out in ({"healthy": False}, {"in_flight": 256}, {"refuses": REFUSES}):
+        (candidate,) = chosen(state("first", **out), state("second"), by=by, parameters=ASKS).candidates
+        assert (candidate.backend, candidate.cost) == ("second", 1.0)
 
 
 def test_scraped_load_counts_while_it_is_fresh() -> None:
@@ -323,6 +338,14 @@ def test_a_baseline_that_the_route_does_not_name_takes_part_in_its_share_only() 
     assert order(usual) == ["fast"]
     assert (usual.reason, usual.propensity) == (reasons.ONLY_CANDIDATE, 0.9)
     assert [one.reason for one in usual.rejected] == [reasons.NOT_PREFERRED] * 2
+
+
+def test_a_baseline_that_the_route_does_not_name_ranks_after_the_last_that_it_names() -> None:
+    by = replace(SHARED, prefer=(*prefer("z", "fast"), Selector(method="eagle3"), Selector("slow")))
+    states = [spec("fast"), state("plain"), spec("slow")]
+    explored = chosen(*states, by=by, draw=EXPLORE)
+    assert order(explored) == ["plain", "fast", "slow"]
+    assert [one.parts[0].value for one in explored.candidates] == [2.0, 0.0, 1.0]
 
 
 def test_where_the_baseline_is_best_anyway_there_is_nothing_to_share() -> None:

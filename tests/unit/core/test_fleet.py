@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.fleet import METHODS
-from tests.factories import backend, load, state
+from tests.factories import backend, load, snapshot, state
 
 STALE_AFTER = 15.0
 
@@ -59,3 +59,13 @@ def test_a_scrape_counts_until_it_is_too_old(age: float, queue: float) -> None:
 
 def test_a_state_is_equal_by_value() -> None:
     assert state(in_flight=1) == replace(state(), in_flight=1)
+
+
+def test_a_snapshot_knows_its_backends_by_target() -> None:
+    one = snapshot(state("a"), state("x", target="org/Other"), state("b"))
+    assert one.roster.pool("org/Tiny").positions == (0, 2)
+
+
+def test_a_snapshot_is_equal_by_what_it_shows() -> None:
+    assert snapshot(state("a")) == snapshot(state("a"))
+    assert snapshot(state("a")) != snapshot(state("b"))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.core.policy import Match, Selector
-from gateway.core.selectors import matches, rank, selects
+from gateway.core.selectors import Ranking, matches, rank, selects
 from tests.factories import ANY, backend, classification, features
 
 FAST = backend("gemma-mtp4", method="mtp", draft_tokens=4, labels={"hardware": "MI300X", "zone": "a"})
@@ -40,14 +40,34 @@ def test_zero_draft_tokens_is_a_condition_like_any_other() -> None:
     assert selects(Selector(draft_tokens=0), backend(draft_tokens=0))
 
 
-def test_the_rank_is_the_first_preference_that_names_the_backend() -> None:
-    order = (Selector(method="eagle3"), Selector(method="mtp"), ANY)
-    assert [rank(order, one) for one in (FAST, backend(method="eagle3"), backend())] == [1, 0, 2]
+DRAFTS = {method: backend(method, method=method) for method in ("none", "mtp", "eagle3", "dflash")}
 
 
-def test_a_backend_that_no_preference_names_has_no_rank() -> None:
-    assert rank((Selector(method="eagle3"),), FAST) is None
-    assert rank((), FAST) is None
+@pytest.mark.parametrize(
+    ("prefer", "pool", "ranking"),
+    [
+        ("eagle3 mtp any", "mtp eagle3 none", Ranking((1, 0, 2), unnamed=3)),
+        # What names nobody here takes no place: not at the start, not in between, not where all are named before.
+        ("dflash mtp eagle3 any", "mtp none", Ranking((0, 1), unnamed=2)),
+        ("mtp dflash any", "mtp none", Ranking((0, 1), unnamed=2)),
+        ("mtp mtp any", "mtp none", Ranking((0, 1), unnamed=2)),
+        # Who is named by none has the place after the last.
+        ("dflash mtp", "none mtp eagle3", Ranking((1, 0, 1), unnamed=1)),
+        ("dflash", "none mtp", Ranking((0, 0), unnamed=0)),
+        ("", "none", Ranking((0,), unnamed=0)),
+        ("any", "", Ranking((), unnamed=0)),
+        ("any mtp", "none mtp", Ranking((0, 0), unnamed=1)),
+    ],
+)
+def test_ranks_count_the_preferences_that_name_somebody_new(prefer: str, pool: str, ranking: Ranking) -> None:
+    selectors = tuple(ANY if name == "any" else Selector(method=name) for name in prefer.split())
+    assert rank(selectors, [DRAFTS[name] for name in pool.split()]) == ranking
+
+
+def test_selectors_with_labels_can_be_keys() -> None:
+    plain, labelled = Selector("a"), Selector("a", labels={"zone": "b"})
+    assert hash(plain) == hash(labelled)
+    assert {plain: 1, labelled: 2} == {Selector("a", labels={"zone": "b"}): 2, Selector("a"): 1}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ BASELINE = replace(
 )  # fmt: skip
 """The same at half the speed."""
 
-SNAPSHOT = Snapshot(
+SNAPSHOT = Snapshot.of(
     tuple(
         BackendState(
             Backend(name, f"http://user:key-canary@10.0.0.{number}:8000", "google/gemma-4-31b", "gemma", method,

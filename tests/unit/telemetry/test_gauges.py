@@ -47,7 +47,7 @@ def test_a_backend_that_left_is_shown_no_longer(snapshot: Snapshot, series: Seri
     telemetry = setup()
     telemetry.observe_fleet(lambda: fleets[0], lambda: 0.0)
     assert any("backend=eagle" in name for name in series(telemetry.exposition()))
-    fleets[0] = type(snapshot)(snapshot.states[:1], "f2")
+    fleets[0] = type(snapshot).of(snapshot.states[:1], "f2")
     assert not any("backend=eagle" in name for name in series(telemetry.exposition()))
 
 

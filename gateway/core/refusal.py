@@ -1,0 +1,65 @@
+"""Why no backend can take a request, in words that are fit for the client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gateway.core import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.core.decide import Rejected
+    from gateway.core.features import Features
+    from gateway.core.fleet import BackendState, Snapshot
+    from gateway.core.policy import Policy, Route
+
+NAMED_AT_MOST: Final = 5
+"""Names in one sentence; a large fleet would make it unreadable."""
+
+
+def refusal(
+    features: Features, policy: Policy, snapshot: Snapshot, pool: Sequence[BackendState]
+) -> tuple[str, str] | None:
+    """Refuse a model or a pin that no state of the fleet could serve.
+
+    Args:
+        features: Facts of the request.
+        policy: The policy in force.
+        snapshot: The fleet.
+        pool: Those of its backends that serve the model.
+
+    Returns:
+        A code of :data:`gateway.core.reasons.REFUSALS` and words; None where there is nothing to refuse.
+    """
+    if not pool:
+        if features.model and features.model not in policy.aliases:
+            known = sorted({*policy.aliases, *(state.backend.target for state in snapshot.states)})
+            there_are = _few(known, ", ")
+            return (
+                reasons.UNKNOWN_MODEL,
+                f"The model `{features.model}` does not exist; there are: {there_are}",
+            )
+        return (
+            reasons.EMPTY_POOL,
+            f"no backend serves `{features.model}`" if features.model else "the fleet is empty",
+        )
+    pin = features.hints.backend
+    if pin is not None and not policy.allow_pin:
+        return reasons.PIN_NOT_ALLOWED, "the policy does not allow the caller to choose a backend"
+    if pin is not None and all(state.backend.name != pin for state in pool):
+        names = _few([state.backend.name for state in pool], ", ")
+        return reasons.UNKNOWN_BACKEND, f"no backend of this model is called `{pin}`; there are: {names}"
+    return None
+
+
+def why_rejected(rejected: Sequence[Rejected], route: Route) -> str:
+    """Why each backend is out that the route, or the caller, named."""
+    passed = {reasons.NOT_PREFERRED, reasons.NOT_PINNED}
+    named = [f"{one.backend}: {one.detail}" for one in rejected if one.reason not in passed]
+    return _few(named, "; ") or f"route {route.name} names no backend of this model"
+
+
+def _few(words: list[str], separator: str) -> str:
+    rest = len(words) - NAMED_AT_MOST
+    return separator.join([*words[:NAMED_AT_MOST], *([f"… and {rest} more"] if rest > 0 else [])])

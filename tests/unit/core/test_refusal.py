@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.core import reasons
+from gateway.core.decide import Rejected
+from gateway.core.refusal import NAMED_AT_MOST, refusal, why_rejected
+from tests.factories import ALIAS, TARGET, features, policy, route, snapshot, state
+
+if TYPE_CHECKING:
+    from gateway.core.policy import Policy
+
+STATES = (state("a"), state("b"), state("x", target="org/Other"))
+
+
+def refused(by: Policy | None = None, target: str = TARGET, **request: Any) -> tuple[str, str] | None:
+    pool = [one for one in STATES if one.backend.target == target]
+    return refusal(features(**request), by or policy(), snapshot(*STATES), pool)
+
+
+def out(*names: str, reason: str = reasons.UNHEALTHY, detail: str = "reset") -> list[Rejected]:
+    return [Rejected(name, reason, detail) for name in names]
+
+
+@pytest.mark.parametrize("request_given", [{}, {"model": TARGET}, {"backend": "b"}])
+def test_what_the_fleet_could_serve_is_not_refused(request_given: dict[str, Any]) -> None:
+    assert refused(**request_given) is None
+
+
+def test_an_unknown_model_is_answered_with_those_there_are() -> None:
+    words = "The model `gpt` does not exist; there are: org/Other, org/Tiny, tiny"
+    assert refused(target="gpt", model="gpt") == (reasons.UNKNOWN_MODEL, words)
+    many = policy(aliases={f"m{number}": TARGET for number in range(9)})
+    found = refused(many, target="gpt", model="gpt")
+    assert found is not None
+    assert found[1].endswith("there are: m0, m1, m2, m3, m4, … and 6 more")
+
+
+def test_a_known_model_without_servers_is_an_empty_pool() -> None:
+    assert refused(target="") == (reasons.EMPTY_POOL, f"no backend serves `{ALIAS}`")
+    assert refused(target="", model="") == (reasons.EMPTY_POOL, "the fleet is empty")
+
+
+def test_a_pin_needs_the_policys_leave_and_a_backend_of_the_model() -> None:
+    not_allowed = "the policy does not allow the caller to choose a backend"
+    assert refused(policy(allow_pin=False), backend="a") == (reasons.PIN_NOT_ALLOWED, not_allowed)
+    unknown = "no backend of this model is called `x`; there are: a, b"
+    assert refused(backend="x") == (reasons.UNKNOWN_BACKEND, unknown)
+
+
+def test_those_that_are_out_say_why() -> None:
+    rejected = [*out("a", reason=reasons.FULL, detail="1 in flight"), *out("b")]
+    assert why_rejected(rejected, route()) == "a: 1 in flight; b: reset"
+
+
+@pytest.mark.parametrize("reason", [reasons.NOT_PREFERRED, reasons.NOT_PINNED])
+def test_those_that_nobody_named_are_not_named(reason: str) -> None:
+    assert why_rejected([*out("a", reason=reason), *out("b")], route()) == "b: reset"
+
+
+def test_a_route_that_names_no_backend_of_the_model_says_so() -> None:
+    rejected = out("a", "b", reason=reasons.NOT_PREFERRED)
+    assert why_rejected(rejected, route()) == "route all names no backend of this model"
+
+
+@pytest.mark.parametrize(("more", "ending"), [(0, ""), (1, "; … and 1 more"), (12, "; … and 12 more")])
+def test_few_are_named(more: int, ending: str) -> None:
+    names = [f"d{number}" for number in range(NAMED_AT_MOST + more)]
+    named = "; ".join(f"{name}: reset" for name in names[:5])
+    assert why_rejected(out(*names), route()) == named + ending
