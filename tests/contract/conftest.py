@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import openai
@@ -36,9 +37,8 @@ def loop() -> Iterator[Loop]:
 def stack(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The sample fleet and policy; no request is spent on measuring the baselines."""
     fleet = (POLICIES / "fleet.yaml").read_text() + SLOW_BACKEND
-    policy = (POLICIES / "policy.yaml").read_text()
-    assert "baseline_share: 5%" in policy
-    policy = policy.replace("baseline_share: 5%", "baseline_share: 0%")
+    policy, shares = re.subn(r"(?<=baseline_share: )[\d.]+%?", "0%", (POLICIES / "policy.yaml").read_text())
+    assert shares
     policy = policy.replace("models:\n", f"models:\n  {SLOW}: Qwen/Qwen3-8B\n")
     with running(
         loop, tmp_path_factory.mktemp("stack"), fleet, policy, changes={"slow": {"speed": 0.1}}

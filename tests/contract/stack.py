@@ -95,6 +95,10 @@ class Records:
             self._records[record.request_id] = record
             self._arrived.notify_all()
 
+    def __contains__(self, identity: str) -> bool:
+        with self._arrived:
+            return identity in self._records
+
     def of(self, identity: str) -> Record:
         """The record of a request, once it has ended."""
         with self._arrived:

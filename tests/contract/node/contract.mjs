@@ -182,7 +182,7 @@ test('an answer says who gave it', async () => {
   assert.equal(data.id, 'chatcmpl-node-1');
   assert.equal(data._request_id, 'node-1');
   assert.equal(response.headers.get('x-specroute-workload'), 'math');
-  assert.equal(response.headers.get('x-specroute-backend'), 'gemma31-dflash7');
+  assert.match(response.headers.get('x-specroute-backend'), /^gemma31-/);
   assert.ok(response.headers.get('x-specroute-policy'));
 });
 
