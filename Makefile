@@ -6,7 +6,7 @@ VLLM_VENV := .venv-vllm
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint type fmt bench vllm-env test-vllm lock clean
+.PHONY: help demo test cover lint type fmt bench vllm-env test-vllm lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -16,6 +16,9 @@ demo: $(VENV)/.core ## Run the gateway in front of a simulated fleet, drive real
 
 test: $(VENV)/.test tests/contract/node/node_modules/.stamp ## Run the test suite (no network, no GPU)
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+cover: $(VENV)/.test ## Check that the core is covered to the last branch by its own tests
+	$(BIN)/python -m pytest tests/unit/core -q --cov=gateway.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 lint: $(VENV)/.test ## Check style and import contracts
 	$(BIN)/ruff format --check .
