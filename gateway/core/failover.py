@@ -15,6 +15,10 @@ RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 """Answers that speak of the server, not of the request. A dying engine answers 500 to what it holds."""
 
 
+REMOVED: Final = "removed"
+"""Error class of a backend that left the fleet after the decision: it was not tried, so it counts for none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Try:
     """Send the request to this backend next."""
@@ -52,7 +56,7 @@ def next_step(
         return GiveUp("not_retryable")
     if now >= deadline:
         return GiveUp("deadline")
-    if len(attempts) >= decision.max_attempts:
+    if sum(attempt.error != REMOVED for attempt in attempts) >= decision.max_attempts:
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
     for candidate in decision.candidates:

@@ -81,7 +81,7 @@ class BackendState:
 
     Attributes:
         in_flight: Requests this gateway holds open on it.
-        since_load: Change of :attr:`in_flight` since :attr:`load` was scraped.
+        since_load: Change of :attr:`in_flight` since the scrape of :attr:`load` began.
         load: Last scrape, or None before the first. A missing scrape is not an idle server.
         healthy: False once the breaker or the probe took it out.
         reason: Why it is not healthy, in words; empty when it is.

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import reasons
+from gateway.core.classify import reason
 from gateway.core.decide import Decision
-from gateway.core.rules import RULES
 from gateway.core.selectors import matches
 from gateway.policy.conditions import conditions, describe
 from gateway.policy.registry import SCORERS
@@ -38,9 +38,6 @@ REFUSALS: Final = {
     reasons.PIN_NOT_ALLOWED: "the caller may not choose a backend",
 }
 """Why there is no candidate, in words."""
-
-
-_BECAUSE: Final = {rule.name: rule.because for rule in RULES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class Explanation:
         workload: Label.
         confidence: Of the label, 0 to 1.
         source: How the label was found.
-        classified: The same in words.
+        classified: Label and source in words.
         route: The route that took the request, if one did.
         matched: Why it did, in words.
         passed_over: Routes above it.
@@ -135,7 +132,7 @@ class Explanation:
     def __str__(self) -> str:
         """The explanation as lines of text."""
         lines = [self.verdict, "", f"model     {_named(self.model, self.target)}"]
-        lines.append(f"workload  {self.workload}: {self.classified}")
+        lines.append(f"workload  {self.classified}")
         if self.route is not None:
             lines.append(f"route     {self.route}: {self.matched}")
         lines += [f"          not {one.route}: {one.because}" for one in self.passed_over]
@@ -186,7 +183,7 @@ def explain(
         workload=classification.label,
         confidence=classification.confidence,
         source=classification.source,
-        classified=_classified(classification, policy),
+        classified=reason(classification, features),
         route=decision.route,
         matched=_matched(route, features, classification) if route and decision.route else "",
         passed_over=passed,
@@ -217,20 +214,6 @@ def _verdict(decision: Decision | NoCandidate, backends: dict[str, Backend]) -> 
         return f"Goes to {first.name} ({_method(first)}): {CHOICES[decision.reason]}."
     again = " It may be tried again: that passes by itself." if decision.busy else ""
     return f"No backend: {REFUSALS[decision.kind]}. {decision.detail}.{again}"
-
-
-def _classified(classification: Classification, policy: Policy) -> str:
-    how, _, rule = classification.source.partition(":")
-    match how:
-        case "hint":
-            return "the caller said so"
-        case "default":
-            threshold = policy.classifier.threshold
-            sure = f"confidence {classification.confidence:g}, below the threshold of {threshold:g}"
-            return f"the policy's default, as no rule is sure enough ({sure})"
-        case _:
-            because = f", because {_BECAUSE[rule]}" if rule in _BECAUSE else ""
-            return f"{how} {rule} says so{because} (confidence {classification.confidence:g})"
 
 
 def _routes(

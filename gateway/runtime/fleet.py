@@ -26,7 +26,7 @@ class Fleet:
         """Put other backends in force. What is open on a backend that stays is kept."""
         old = {state.backend: state for state in self.snapshot.states}
         states = tuple(
-            old.get(backend) or BackendState(backend, in_flight=self._in_flight.get(backend.name, 0))
+            old.get(backend) or BackendState(backend, in_flight=self.in_flight(backend.name))
             for backend in backends
         )
         self._index = {state.backend.name: position for position, state in enumerate(states)}
@@ -45,10 +45,21 @@ class Fleet:
         """A request that was sent has ended, however it ended."""
         self._count(name, -1)
 
-    def loaded(self, name: str, load: Load) -> None:
-        """A scrape arrived: the server lives, and its numbers include what was sent before."""
+    def in_flight(self, name: str) -> int:
+        """Requests that are open on a backend."""
+        return self._in_flight.get(name, 0)
+
+    def loaded(self, name: str, load: Load, in_flight: int) -> None:
+        """A scrape arrived: the server lives, and its numbers include what was sent before.
+
+        Args:
+            name: The backend.
+            load: The numbers.
+            in_flight: Requests that were open on it when the scrape began.
+        """
         if (state := self._state(name)) is not None:
-            self._put(replace(state, load=load, since_load=0, healthy=True, reason=""))
+            since = state.in_flight - in_flight
+            self._put(replace(state, load=load, since_load=since, healthy=True, reason=""))
 
     def reachable(self, name: str) -> None:
         """The server lives but does not say how busy it is."""
@@ -61,7 +72,7 @@ class Fleet:
             self._put(replace(state, healthy=False, reason=reason))
 
     def _count(self, name: str, by: int) -> None:
-        count = self._in_flight.get(name, 0) + by
+        count = self.in_flight(name) + by
         self._in_flight[name] = count
         if not count:
             del self._in_flight[name]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from asyncio import get_running_loop
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from watchfiles import awatch
 
+from gateway.policy.compile import revision
 from gateway.policy.load import Config, Invalid, Loaded, load
 from gateway.policy.problems import Problem
 
@@ -22,20 +24,36 @@ _log = logging.getLogger(__name__)
 
 def load_files(fleet: Path, policy: Path, env: Mapping[str, str]) -> Loaded[Config] | Invalid:
     """Load both files; one that cannot be read is a problem like any other."""
-    texts: list[str] = []
-    problems: list[Problem] = []
-    for path in (fleet, policy):
-        try:
-            texts.append(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            problems.append(
-                Problem(str(path), 1, 1, "", f"cannot be read: {error.strerror}", "name a file that exists")
-            )
-        except UnicodeDecodeError as error:
-            problems.append(Problem(str(path), 1, 1, "", f"is not UTF-8: {error.reason}", "save it as UTF-8"))
-    if problems:
-        return Invalid(tuple(problems), ())
-    return load(texts[0], texts[1], fleet_file=str(fleet), policy_file=str(policy), env=env)
+    return _load(_Files(fleet, policy), (_read(fleet), _read(policy)), env)
+
+
+class _Files(NamedTuple):
+    fleet: Path
+    policy: Path
+
+
+def _read(path: Path) -> str | Problem:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        return Problem(str(path), 1, 1, "", f"cannot be read: {error.strerror}", "name a file that exists")
+    except UnicodeDecodeError as error:
+        return Problem(str(path), 1, 1, "", f"is not UTF-8: {error.reason}", "save it as UTF-8")
+
+
+def _load(
+    files: _Files, texts: tuple[str | Problem, str | Problem], env: Mapping[str, str]
+) -> Loaded[Config] | Invalid:
+    match texts:
+        case str(fleet), str(policy):
+            return load(fleet, policy, fleet_file=str(files.fleet), policy_file=str(files.policy), env=env)
+        case _:
+            return Invalid(tuple(one for one in texts if isinstance(one, Problem)), ())
+
+
+def _mark(text: str | Problem) -> str | Problem:
+    """What tells a text from another one."""
+    return revision(text) if isinstance(text, str) else text
 
 
 class Configuration:
@@ -55,7 +73,8 @@ class Configuration:
             policy: The policy file.
             loaded: What they said at the start.
         """
-        self._files = (fleet, policy)
+        self._files = _Files(fleet, policy)
+        self._seen: tuple[str | Problem, ...] = (loaded.value.fleet.revision, loaded.value.policy.revision)
         self._changed: list[Callable[[Config], None]] = []
         self._rejected: list[Callable[[], None]] = []
         self.config = loaded.value
@@ -67,12 +86,20 @@ class Configuration:
         self._changed.append(callback)
 
     def on_reject(self, callback: Callable[[], None]) -> None:
-        """Call this each time the files on disk turn out to be bad."""
+        """Call this each time other files are found on disk and are bad."""
         self._rejected.append(callback)
 
     def reload(self) -> bool:
-        """Read the files again; a mistake in them leaves in force what was. Returns whether all is well."""
-        loaded = load_files(*self._files, os.environ)
+        """Read the files again; a mistake in them leaves in force what was. Returns whether all is well.
+
+        Files that say what they said at the last reading are not looked at any further.
+        """
+        texts = (_read(self._files.fleet), _read(self._files.policy))
+        seen = (_mark(texts[0]), _mark(texts[1]))
+        if seen == self._seen:
+            return not self.problems
+        self._seen = seen
+        loaded = _load(self._files, texts, os.environ)
         if isinstance(loaded, Invalid):
             if loaded.problems != self.problems:
                 for problem in loaded.problems:
@@ -93,10 +120,13 @@ class Configuration:
         return True
 
     async def watch(self, stop: Event) -> None:
-        """Reload whenever something changes beside the files, until stopped."""
+        """Reload whenever something changes beside the files, until stopped; earlier changes count too."""
         while not stop.is_set():
             folders = self._folders()
-            async with aclosing(awatch(*folders, stop_event=stop, recursive=False)) as changes:
+            watching = awatch(*folders, watch_filter=None, stop_event=stop, recursive=False)
+            async with aclosing(watching) as changes:
+                # This runs as soon as the loop below waits, thus when the watch stands: nothing is missed.
+                get_running_loop().call_soon(self.reload)
                 async for _ in changes:
                     self.reload()
                     if self._folders() != folders:

@@ -86,6 +86,7 @@ class Scraper:
     async def once(self, backend: Backend) -> None:
         """Scrape one backend and tell the fleet."""
         headers = [(b"authorization", b"Bearer " + backend.api_key.encode())] if backend.api_key else []
+        in_flight = self._fleet.in_flight(backend.name)
         try:
             # One limit on the whole: httpx's own starts anew with every byte.
             async with asyncio.timeout(self._timeout):
@@ -97,7 +98,7 @@ class Scraper:
             self._fleet.failed(backend.name, f"/metrics answered {response.status_code}")
             return
         if (load := parse_load(response.content, clock.monotonic())) is not None:
-            self._fleet.loaded(backend.name, load)
+            self._fleet.loaded(backend.name, load, in_flight)
         else:
             self._fleet.reachable(backend.name)
 

@@ -74,7 +74,7 @@ def test_the_text_says_where_and_why() -> None:
     done = run("--prompt", "Solve 3x + 4 = 10 for x.", "--header", "x-specroute-workload: math")
     assert done.exit_code == 0
     assert done.stdout.startswith("Goes to gemma31-dflash7 (dflash, 7 draft tokens)")
-    assert "the caller said so" in done.stdout
+    assert "workload  math, because the caller said so\n" in done.stdout
 
 
 def test_load_makes_it_spill_over() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.core.decide import Candidate, Decision
-from gateway.core.failover import RETRIED_STATUSES, GiveUp, Try, next_step, retryable
+from gateway.core.failover import REMOVED, RETRIED_STATUSES, GiveUp, Try, next_step, retryable
 from tests.factories import attempt
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ def test_the_limit_of_the_policy_holds() -> None:
     decision = plan("a", "b", "c", max_attempts=2)
     assert step(decision, attempt("a"), attempt("b")) == GiveUp("attempts")
     assert step(plan("a", max_attempts=1), attempt("a")) == GiveUp("attempts")
+
+
+def test_a_backend_that_left_the_fleet_was_not_tried() -> None:
+    gone = attempt("a", REMOVED)
+    assert step(plan("a", "b", max_attempts=1), gone) == Try("b")
+    assert step(plan("a", "b", "c", max_attempts=1), gone, attempt("b")) == GiveUp("attempts")
+    assert step(plan("a", "b", max_attempts=1), gone, attempt("b", REMOVED)) == GiveUp("exhausted")
 
 
 def test_no_candidate_is_tried_twice() -> None:

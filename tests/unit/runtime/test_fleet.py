@@ -41,7 +41,7 @@ def test_a_snapshot_that_somebody_holds_does_not_change() -> None:
     states = held.states
     one.dispatched("a")
     one.failed("b", "reset")
-    one.loaded("a", load(running=3))
+    one.loaded("a", load(running=3), 0)
     one.replace([], "fleet-2")
     assert held.states is states
     assert held.states == (BackendState(backend("a")), BackendState(backend("b")))
@@ -52,14 +52,14 @@ def test_the_order_of_the_file_is_kept_whatever_happens() -> None:
     one = fleet("c", "a", "b")
     one.dispatched("b")
     one.failed("a", "reset")
-    one.loaded("c", load())
+    one.loaded("c", load(), 0)
     assert [state.backend.name for state in one.snapshot.states] == ["c", "a", "b"]
 
 
 def test_a_scrape_starts_the_count_of_changes_anew() -> None:
     one = fleet("a")
     one.dispatched("a")
-    one.loaded("a", load(running=1, at=5.0))
+    one.loaded("a", load(running=1, at=5.0), one.in_flight("a"))
     assert counts(one) == (1, 0)
     assert seen(one).load == load(running=1, at=5.0)
     one.dispatched("a")
@@ -69,18 +69,39 @@ def test_a_scrape_starts_the_count_of_changes_anew() -> None:
     assert counts(one) == (0, -1)
 
 
+def test_what_was_sent_during_a_scrape_is_counted_too() -> None:
+    one = fleet("a")
+    one.dispatched("a")
+    before = one.in_flight("a")
+    one.dispatched("a")
+    one.dispatched("a")
+    one.loaded("a", load(running=1, at=5.0), before)
+    assert counts(one) == (3, 2)
+    assert seen(one).queue(5.0, 15.0) == 3.0
+    for _ in range(3):
+        one.finished("a")
+    assert counts(one) == (0, -1)
+
+
+def test_what_is_open_is_told_by_name() -> None:
+    one = fleet("a")
+    assert (one.in_flight("a"), one.in_flight("gone")) == (0, 0)
+    one.dispatched("a")
+    assert one.in_flight("a") == 1
+
+
 def test_a_failed_backend_is_out_until_a_scrape_succeeds() -> None:
     one = fleet("a", "b")
     one.failed("a", "/metrics answered 503")
     assert (seen(one).available, seen(one).reason) == (False, "/metrics answered 503")
     assert seen(one, "b").available
-    one.loaded("a", load(running=2))
+    one.loaded("a", load(running=2), 0)
     assert (seen(one).available, seen(one).reason) == (True, "")
 
 
 def test_a_server_that_does_not_say_how_busy_it_is_keeps_its_last_load() -> None:
     one = fleet("a")
-    one.loaded("a", load(running=2, at=5.0))
+    one.loaded("a", load(running=2, at=5.0), 0)
     one.dispatched("a")
     one.failed("a", "reset")
     one.reachable("a")
@@ -97,7 +118,7 @@ def test_a_backend_is_found_by_name() -> None:
 def test_reports_on_backends_that_are_gone_do_no_harm() -> None:
     one = fleet("a")
     before = one.snapshot
-    one.loaded("gone", load(running=1))
+    one.loaded("gone", load(running=1), 0)
     one.reachable("gone")
     one.failed("gone", "reset")
     one.dispatched("gone")
@@ -108,7 +129,7 @@ def test_reports_on_backends_that_are_gone_do_no_harm() -> None:
 def test_what_is_known_of_a_backend_that_stays_is_kept() -> None:
     one = fleet("a", "b")
     one.dispatched("b")
-    one.loaded("b", load(running=7))
+    one.loaded("b", load(running=7), 0)
     one.failed("a", "reset")
     kept = seen(one, "b")
     one.replace([backend("b"), backend("new")], "fleet-2")
@@ -123,7 +144,7 @@ def test_what_is_known_of_a_backend_that_stays_is_kept() -> None:
 def test_a_backend_that_changed_starts_without_load_but_with_what_is_open() -> None:
     one = fleet("a")
     one.dispatched("a")
-    one.loaded("a", load(running=7))
+    one.loaded("a", load(running=7), 0)
     one.failed("a", "reset")
     moved = backend("a", url="http://elsewhere.test:8000")
     one.replace([moved], "fleet-2")

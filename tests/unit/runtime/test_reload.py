@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from shutil import rmtree
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.policy import load as policies
 from gateway.policy.load import Config, Invalid, Loaded
 from gateway.runtime import tasks
 from gateway.runtime.reload import Configuration, load_files
@@ -167,15 +168,37 @@ def test_a_broken_file_leaves_the_last_good_one_in_force_and_says_where(
     ]
 
 
-def test_each_reading_of_bad_files_is_told(configuration: Configuration, policy: Path) -> None:
+def test_bad_files_are_told_each_time_they_change(configuration: Configuration, policy: Path) -> None:
     told: list[str] = []
     configuration.on_reject(lambda: told.append("rejected"))
     assert configuration.reload()
     assert told == []
-    policy.write_text("routes: [")
-    for _ in range(2):
+    for text in ("routes: [", "routes: [", "routes: {"):
+        policy.write_text(text)
         assert not configuration.reload()
     assert told == ["rejected"] * 2
+
+
+def test_files_that_did_not_change_are_not_checked_again(
+    configuration: Configuration, fleet: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+
+    def load(fleet_text: str, policy_text: str, **options: Any) -> Loaded[Config] | Invalid:
+        checked.append(policy_text)
+        return policies.load(fleet_text, policy_text, **options)
+
+    monkeypatch.setattr("gateway.runtime.reload.load", load)
+    assert configuration.reload()
+    assert checked == []
+    for text, good in ((renamed("other"), True), ("routes: [", False), (renamed("other"), True)):
+        policy.write_text(text)
+        assert [configuration.reload() for _ in range(3)] == [good] * 3
+        assert checked == [text]
+        checked.clear()
+    fleet.unlink()
+    assert [configuration.reload() for _ in range(2)] == [False] * 2
+    assert checked == []
 
 
 def test_a_mistake_is_logged_once_until_it_changes(
@@ -360,6 +383,25 @@ async def test_a_folder_that_is_a_link_is_followed(fleet: Path, tmp_path: Path, 
     assert await watched.change() == ["two"]
     (releases[1] / "policy.yaml").write_text(renamed("edited"))
     assert await watched.change() == ["edited"]
+
+
+@pytest.mark.parametrize("name", [".git", ".venv", "node_modules"])
+async def test_folders_that_tools_pass_over_are_watched(name: str, tmp_path: Path, watch: Watch) -> None:
+    fleet, policy = tmp_path / name / "fleet.yaml", tmp_path / name / "policy.yaml"
+    fleet.parent.mkdir()
+    write(fleet, FLEET)
+    write(policy, POLICY)
+    watched = await watch(configured(fleet, policy))
+    write(policy, renamed("first"))
+    assert await watched.change() == ["first"]
+
+
+async def test_a_change_before_the_watch_began_is_noticed(
+    configuration: Configuration, policy: Path, watch: Watch
+) -> None:
+    write(policy, renamed("early"))
+    watched = await watch(configuration)
+    assert await watched.change() == ["early"]
 
 
 async def test_a_folder_that_went_and_came_back_is_noticed(

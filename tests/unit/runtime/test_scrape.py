@@ -183,6 +183,20 @@ async def test_a_scrape_tells_the_fleet_the_load(fleet: Fleet, scraper: Scraper,
     assert "authorization" not in request.headers
 
 
+async def test_what_is_sent_while_a_scrape_is_under_way_is_counted(
+    fleet: Fleet, scraper: Scraper, servers: Servers
+) -> None:
+    fleet.dispatched("a")
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        fleet.dispatched("a")
+        return httpx.Response(200, content=LOAD)
+
+    servers.answer = answer
+    await scraper.once(only(fleet))
+    assert (state(fleet).in_flight, state(fleet).since_load) == (2, 1)
+
+
 async def test_the_key_goes_along_whatever_it_holds(scraper: Scraper, servers: Servers) -> None:
     await scraper.once(backend("a", api_key="clé"))
     assert servers.requests.get_nowait().headers.raw[-1] == (b"authorization", "Bearer clé".encode())
