@@ -10,6 +10,7 @@ class Conversation:
     def __init__(self, app, *, method="POST", path="/v1/chat/completions", headers=(), body=b"", query=b""):
         self._inbox = asyncio.Queue()
         self.sent = []
+        self.reads_after = 0.0
         self._news = asyncio.Condition()
         scope = {
             "type": "http",
@@ -29,6 +30,8 @@ class Conversation:
         self.task = asyncio.get_running_loop().create_task(app(scope, self._inbox.get, self._send))
 
     async def _send(self, message):
+        if self.reads_after and message.get("more_body"):
+            await asyncio.sleep(self.reads_after)  # the slowness is the subject
         async with self._news:
             self.sent.append(message)
             self._news.notify_all()

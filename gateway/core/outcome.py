@@ -115,6 +115,7 @@ class Outcome:
         response_id: Id in the body.
         response_model: Model in the body.
         bytes_out: Body bytes passed to the client.
+        backpressured: The client read more slowly than the backend wrote, so the times are not the backend's.
         error: Error class of the last attempt or of the rejection, ``""`` if all went well.
     """
 
@@ -131,6 +132,7 @@ class Outcome:
     response_id: str = ""
     response_model: str = ""
     bytes_out: int = 0
+    backpressured: bool = False
     error: str = ""
 
     @property

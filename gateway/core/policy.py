@@ -84,12 +84,17 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Limits in seconds on the phases of one attempt, and on the whole request."""
+    """Limits in seconds on the phases of one attempt, and on the whole request.
+
+    Attributes:
+        keep_alive: Silence after which a stream gets a comment; 0 for none.
+    """
 
     connect: float = 2.0
     first_byte: float = 120.0
     idle: float = 60.0
     total: float = 1800.0
+    keep_alive: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,6 +176,16 @@ Duration = Annotated[
         {"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["500ms", "2s", "30m"]}
     ),
 ]
+DurationOrNever = Annotated[
+    float,
+    BeforeValidator(lambda written: 0.0 if written == "never" else duration(written)),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string", "pattern": f"^{_DURATION.pattern}$"}, {"const": "never"}],
+            "examples": ["15s", "never"],
+        }
+    ),
+]
 Share = Annotated[
     float,
     BeforeValidator(share),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock
 from gateway.wire import headers as names
+from gateway.wire.patience import Patience
 from gateway.wire.reading import Reading, decode
 from gateway.wire.sse import StreamTap
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from gateway.wire.upstream import Upstream, UpstreamResponse
 
 ANSWER_LIMIT: Final = 64 * 2**20
-"""Largest answer, in bytes, that is held whole; longer ones are passed on as they come."""
+"""Largest JSON answer, in bytes: these are held whole until they have ended."""
+
+ERROR_LIMIT: Final = 2**20
+"""Largest body of an error, in bytes."""
 
 ENDS_WITH_DONE: Final = frozenset({"chat", "completions"})
 
@@ -102,103 +105,102 @@ class Trial:
     async def run(self, upstream: Upstream) -> None:
         """Make the attempt; afterwards :attr:`error` is empty if the client has its whole answer."""
         timeouts = self._plan.timeouts
-        first_byte = timeouts.first_byte if self._plan.stream else timeouts.total
-        loop = asyncio.get_running_loop()
-        left = self._plan.deadline - self.started
+        patience = Patience(
+            self._client,
+            first_byte=timeouts.first_byte if self._plan.stream else timeouts.total,
+            idle=timeouts.idle,
+            deadline=self._plan.deadline,
+        )
         try:
-            async with asyncio.timeout_at(loop.time() + min(first_byte, left)) as limit:
+            async with patience:
                 response = await upstream.send(self._request, timeouts.connect)
                 self.phase = "headers"
                 self.status = response.status
                 try:
-                    await self._take(response, limit)
+                    await self._take(response, patience)
                 finally:
                     await response.close()
         except TimeoutError:
-            self.error = self._which_timeout()
+            if self.phase == "connect":  # connecting has a limit of its own, so the request went out
+                self.phase = "sent"
+            self.error = patience.which
         except UpstreamError as error:
             if self.phase == "connect":
                 self.phase = error.phase
             self.error = error.error
 
-    def _which_timeout(self) -> str:
-        if self.phase == "connect":  # connecting has a limit of its own, so the request went out
-            self.phase = "sent"
-        if clock.monotonic() >= self._plan.deadline:
-            return "timeout:total"
-        return "timeout:idle" if self.phase == "first_byte" else "timeout:first_byte"
-
-    async def _take(self, response: UpstreamResponse, limit: asyncio.Timeout) -> None:
+    async def _take(self, response: UpstreamResponse, patience: Patience) -> None:
         content_type = names.first(response.headers, b"content-type") or b""
         if response.status >= 400:
-            self.held = Answer(response.status, response.headers, await self._whole(response, limit))
+            body = await self._whole(response, patience, ERROR_LIMIT)
+            self.held = Answer(response.status, response.headers, body)
             self.error = f"status:{response.status}"
         elif content_type.startswith(b"text/event-stream"):
-            await self._stream(response, limit)
+            await self._stream(response, patience)
         elif content_type.startswith(b"application/json"):
-            await self._document(response, limit)
+            await self._document(response, patience)
         else:
-            await self._flow(response, limit)
+            await self._flow(response, patience)
 
-    def _arrived(self, limit: asyncio.Timeout) -> float:
-        """Note that bytes arrived, set the idle limit anew, and return the time."""
+    def _arrived(self, patience: Patience) -> float:
+        """Note that bytes arrived and return the time."""
         now = clock.monotonic()
         self.phase = "first_byte"
-        left = self._plan.deadline - now
-        limit.reschedule(asyncio.get_running_loop().time() + min(self._plan.timeouts.idle, left))
+        patience.arrived(now)
         return now
 
-    async def _whole(self, response: UpstreamResponse, limit: asyncio.Timeout) -> bytes:
+    async def _whole(self, response: UpstreamResponse, patience: Patience, limit: int) -> bytes:
         parts: list[bytes] = []
         size = 0
         async for chunk in response.body():
-            self._arrived(limit)
+            self._arrived(patience)
             size += len(chunk)
-            if size > ANSWER_LIMIT:
-                raise UpstreamError("first_byte", "too_large", f"more than {ANSWER_LIMIT} bytes")
+            if size > limit:
+                raise UpstreamError("first_byte", "too_large", f"more than {limit} bytes")
             parts.append(chunk)
         return b"".join(parts)
 
-    async def _document(self, response: UpstreamResponse, limit: asyncio.Timeout) -> None:
+    async def _document(self, response: UpstreamResponse, patience: Patience) -> None:
         """Pass on a JSON answer whole, so that until its end another backend can still give it."""
-        body = await self._whole(response, limit)
+        body = await self._whole(response, patience, ANSWER_LIMIT)
         if (read := decode(body)) is not None:
             self.reading.take(read)
         self._complete()
         await self._client.answer(response.status, self._dressed(response), body)
 
-    async def _flow(self, response: UpstreamResponse, limit: asyncio.Timeout) -> None:
+    async def _flow(self, response: UpstreamResponse, patience: Patience) -> None:
         """Pass on any other answer as it comes."""
+        client = self._client
         async for chunk in response.body():
-            self._arrived(limit)
-            if not self._client.started:
-                await self._client.start(response.status, self._dressed(response))
-            await self._client.write(chunk)
+            self._arrived(patience)
+            if not client.started:
+                await client.start(response.status, self._dressed(response))
+            await client.deliver(chunk, between_events=False)
         self._complete()
-        if self._client.started:
-            await self._client.finish()
+        if client.started:
+            await client.finish()
         else:
-            await self._client.answer(response.status, self._dressed(response), b"")
+            await client.answer(response.status, self._dressed(response), b"")
 
-    async def _stream(self, response: UpstreamResponse, limit: asyncio.Timeout) -> None:
+    async def _stream(self, response: UpstreamResponse, patience: Patience) -> None:
         """Pass on server-sent events as they come."""
         self.event_stream = True
         tap = StreamTap(strip_usage=self._plan.strip_usage)
         self.reading = tap.reading
         client = self._client
         async for chunk in response.body():
-            data = tap.feed(chunk, self._arrived(limit))
+            data = tap.feed(chunk, self._arrived(patience))
+            if not client.delivered and tap.reading.error and not tap.reading.events:
+                self.held = Answer(response.status, response.headers, data)
+                self.error = tap.reading.error
+                return
             if not client.started:
-                if tap.reading.error and not tap.reading.events:
-                    self.held = Answer(response.status, response.headers, data)
-                    self.error = tap.reading.error
-                    return
                 await client.start(response.status, self._dressed(response))
             if data:
-                await client.write(data)
+                await client.deliver(data, between_events=tap.between_events)
         if tail := tap.end():
-            await client.write(tail)
-        if not client.started or (
+            await client.deliver(tail)
+        if not client.delivered or (
             self._plan.endpoint in ENDS_WITH_DONE
             and not (tap.done or tap.reading.error or tap.reading.finish_reason)
         ):

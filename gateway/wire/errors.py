@@ -43,7 +43,7 @@ class Problem:
 
     def event(self) -> bytes:
         """The same as a server-sent event."""
-        return b"data: " + self.body() + b"\n\n"
+        return event(self.body())
 
     def response_headers(self) -> Headers:
         """Headers of the answer without its length."""
@@ -51,6 +51,11 @@ class Problem:
         if self.retry_after is not None:
             headers.append((b"retry-after", str(self.retry_after).encode()))
         return headers
+
+
+def event(body: bytes) -> bytes:
+    """An error body, of ours or of a backend, as a server-sent event."""
+    return b"".join(b"data: " + line + b"\n" for line in body.splitlines() or [b""]) + b"\n"
 
 
 def invalid(message: str, *, param: str | None = None, code: str = "invalid_request") -> Problem:
@@ -107,3 +112,9 @@ def broken_off(backend: str, error: str) -> Problem:
     return Problem(
         502, f"backend {backend} broke off its answer ({error})", "server_error", "upstream_broken_off"
     )
+
+
+GOING_DOWN: Final = Problem(
+    503, "the gateway is shutting down", "server_error", "shutting_down", retry_after=RETRY_AFTER_SECONDS
+)
+"""The answer to what is still open when the time to finish it has passed."""

@@ -13,6 +13,7 @@ from gateway.core.features import RequestView, extract
 from gateway.core.outcome import Outcome, Record
 from gateway.runtime import clock
 from gateway.telemetry import trace_context
+from gateway.wire import errors
 from gateway.wire import headers as names
 from gateway.wire.identity import request_id
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Attempt
     from gateway.wire.attempt import Trial
     from gateway.wire.client import Client, Scope
-    from gateway.wire.errors import Problem
     from gateway.wire.headers import Headers
 
 CLIENT_CLOSED: Final = 499
@@ -64,7 +64,7 @@ class Exchange:
         self._features: Features | None = None
         self._classification = Classification("", 0.0, "default")
         self._decision: Decision | NoCandidate | None = None
-        self._problem: Problem | None = None
+        self._problem: errors.Problem | None = None
 
     def decided(
         self, features: Features, classification: Classification, decision: Decision | NoCandidate
@@ -87,17 +87,26 @@ class Exchange:
             dressed.append((names.BACKEND, backend.name.encode()))
         return dressed
 
-    async def refuse(self, problem: Problem) -> None:
-        """Answer with an error of our own."""
+    async def refuse(self, problem: errors.Problem) -> None:
+        """Answer with an error of our own, in the form that is still possible."""
+        client = self.client
+        if client.finished:
+            return
         self._problem = problem
-        backend = self.trial.backend if self.trial else None
-        await self.client.answer(
-            problem.status, self.dress(problem.response_headers(), backend), problem.body()
-        )
+        if not client.started:
+            headers = self.dress(problem.response_headers(), self.backend)
+            await client.answer(problem.status, headers, problem.body())
+        elif self.trial is None or self.trial.event_stream or not client.delivered:
+            await client.finish(problem.event())
+
+    @property
+    def backend(self) -> Backend | None:
+        """The last backend tried."""
+        return self.trial.backend if self.trial is not None else None
 
     def record(self) -> Record:
         """The whole, once it has ended."""
-        backend = self.trial.backend if self.trial else None
+        backend = self.backend
         return Record(
             request_id=self.request_id,
             trace=self.trace,
@@ -139,6 +148,7 @@ class Exchange:
             response_id=reading.response_id,
             response_model=reading.response_model,
             bytes_out=client.bytes_out,
+            backpressured=client.slow,
             error=error,
         )
 
@@ -152,10 +162,12 @@ class Exchange:
                 return outcomes.CANCELLED, "shutdown"
             kind = outcomes.REJECTED if self._problem.retry_after is not None else outcomes.CLIENT_ERROR
             return kind, self._problem.code
+        if self._problem is errors.GOING_DOWN:
+            return (outcomes.TRUNCATED if client.delivered else outcomes.REJECTED), self._problem.code
         error = trial.error
         if not error:
             return outcomes.OK, ""
-        if client.started and trial.held is None and self._problem is None:
+        if client.delivered and trial.held is None:
             return outcomes.TRUNCATED, error
         if error.startswith("timeout"):
             return outcomes.TIMEOUT, error
@@ -164,7 +176,7 @@ class Exchange:
         return outcomes.UPSTREAM_ERROR, error
 
 
-def _undecided(problem: Problem | None) -> NoCandidate:
+def _undecided(problem: errors.Problem | None) -> NoCandidate:
     """What stands in a record for a request that never came to a decision."""
     return NoCandidate(
         kind=reasons.UNREADABLE,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core.classify import classify
 from gateway.core.decide import NoCandidate, decide
-from gateway.core.failover import Try, next_step
+from gateway.core.failover import REMOVED, Try, next_step
 from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock, tasks
@@ -22,6 +22,7 @@ from gateway.wire.client import Client
 from gateway.wire.endpoints import endpoint_of
 from gateway.wire.exchange import Exchange
 from gateway.wire.identity import draw
+from gateway.wire.keepalive import KeepAlive
 from gateway.wire.upstream import UpstreamRequest
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from gateway.wire.client import Receive, Scope, Send
     from gateway.wire.headers import Headers
     from gateway.wire.upstream import Upstream
+
+EVENT_STREAM: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 USAGE_ON_REQUEST: Final = frozenset({"chat", "completions"})
 """Endpoints whose streams report usage only where ``stream_options`` asks for it."""
@@ -69,6 +72,10 @@ class Relay:
         try:
             if (body := await self._read(exchange)) is not None:
                 await self._serve(exchange, body)
+        except asyncio.CancelledError:  # the process is going down
+            if not exchange.client.gone:
+                await exchange.refuse(errors.GOING_DOWN)
+            raise
         finally:
             self.emit(exchange.record())
 
@@ -100,7 +107,16 @@ class Relay:
         if isinstance(decision, NoCandidate):
             await exchange.refuse(errors.refused(decision))
             return
-        await _while_client_stays(exchange.client, self._execute(exchange, decision, policy, seen, body))
+        keep_alive = (
+            KeepAlive(exchange.client, policy.timeouts.keep_alive, exchange.dress(EVENT_STREAM, None))
+            if seen.stream and policy.timeouts.keep_alive
+            else None
+        )
+        try:
+            await _while_client_stays(exchange.client, self._execute(exchange, decision, policy, seen, body))
+        finally:
+            if keep_alive is not None:
+                keep_alive.close()
 
     async def _execute(
         self, exchange: Exchange, decision: Decision, policy: Policy, seen: RequestView, body: bytes
@@ -120,7 +136,7 @@ class Relay:
             step := next_step(
                 decision,
                 exchange.attempts,
-                delivered=client.started,
+                delivered=client.delivered,
                 now=clock.monotonic(),
                 deadline=plan.deadline,
             ),
@@ -129,7 +145,7 @@ class Relay:
             backend = self.fleet.get(step.backend)
             if backend is None:  # the fleet file changed since the decision
                 now = clock.monotonic()
-                exchange.attempts.append(Attempt(step.backend, "connect", "removed", 0, now, now))
+                exchange.attempts.append(Attempt(step.backend, "connect", REMOVED, 0, now, now))
                 continue
             span_id = trace_context.new_span_id(urandom(8))
             request = UpstreamRequest(
@@ -209,12 +225,14 @@ async def _give_up(exchange: Exchange) -> None:
     if client.finished:
         return
     last = exchange.attempts[-1]
-    if client.started:
+    held = trial.held if trial is not None else None
+    if client.delivered:
         # Any other answer than an event stream can only be cut off, which the missing end of the body tells.
         if trial is not None and trial.event_stream:
             await client.finish(errors.broken_off(last.backend, last.error).event())
-    elif trial is not None and trial.held is not None:
-        held = trial.held
-        await client.answer(held.status, exchange.dress(held.headers, trial.backend), held.body)
-    else:
+    elif held is None:
         await exchange.refuse(errors.unreachable(last.backend, last.error))
+    elif client.started:  # by a keep-alive comment
+        await client.finish(held.body if held.status < 400 else errors.event(held.body))
+    else:
+        await client.answer(held.status, exchange.dress(held.headers, exchange.backend), held.body)

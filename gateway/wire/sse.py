@@ -57,6 +57,11 @@ class StreamTap:
             return chunk
         return b"".join(kept)
 
+    @property
+    def between_events(self) -> bool:
+        """Whether what was given out so far ends with an event."""
+        return self._strip_usage or not self._held
+
     def end(self) -> bytes:
         """Bytes still held back when the stream ends without a border."""
         held, self._held = self._held, b""

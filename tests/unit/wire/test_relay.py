@@ -17,6 +17,7 @@ WORD = b'data: {"id":"c","choices":[{"delta":{"content":"\xc3\xa4"},"finish_reas
 LAST = b'data: {"id":"c","choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}\n\n'
 USAGE = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3}}\n\n'
 DONE = b"data: [DONE]\n\n"
+COMMENT = b": keep-alive\n\n"
 ERROR = b'data: {"error":{"message":"engine died","code":500}}\n\n'
 WHOLE = (ROLE, WORD, LAST, USAGE, DONE)
 RESET = UpstreamError("headers", "reset", "scripted")
@@ -287,15 +288,102 @@ async def test_a_client_that_leaves_while_it_sends_is_recorded():
     assert bench.upstream.requests == []
 
 
-async def test_the_process_going_down_is_no_answer_and_no_leak():
+async def test_a_stream_that_is_open_when_the_process_goes_down_ends_with_an_error_event():
     bench = Bench(a=[stream(ROLE, WORD, asyncio.Event())])
     client = bench.open()
     await client.until(lambda it: WORD in it.body)
     client.task.cancel()
     await client.end()
-    assert client.task.cancelled()
+    assert client.body.startswith(ROLE + WORD + b"data: {")
+    assert b"shutting_down" in client.body
+    assert b"[DONE]" not in client.body
+    assert client.complete
     assert bench.idle
-    assert len(bench.records) == 1
+    assert (bench.record.outcome.status, bench.record.outcome.error) == ("truncated", "shutting_down")
+
+
+async def test_an_answer_that_is_due_when_the_process_goes_down_is_refused():
+    bench = Bench(a=[stream(before=[asyncio.Event()])])
+    client = bench.open(body())
+    await bench.upstream.sent.wait()
+    client.task.cancel()
+    await client.end()
+    assert client.status == 503
+    assert client.headers[b"retry-after"] == b"1"
+    assert bench.idle
+    assert bench.record.outcome.status == "rejected"
+
+
+async def test_comments_keep_a_silent_stream_alive_before_and_between_events():
+    first, second = asyncio.Event(), asyncio.Event()
+    bench = Bench(
+        timeouts=Timeouts(keep_alive=0.01), a=[stream(ROLE + WORD, second, LAST, DONE, before=[first])]
+    )
+    client = bench.open()
+    await client.until(lambda it: it.body.count(COMMENT) == 2)
+    assert client.status == 200
+    assert client.headers[b"content-type"].startswith(b"text/event-stream")
+    first.set()
+    await client.until(lambda it: WORD + COMMENT in it.body)
+    second.set()
+    await client.end()
+    assert client.body.replace(COMMENT, b"") == ROLE + WORD + LAST + DONE
+    assert bench.record.outcome.events == 2
+    assert bench.record.outcome.ttft is not None
+
+
+async def test_no_comment_is_put_into_an_event():
+    gate = asyncio.Event()
+    given = body(stream=True, stream_options={"include_usage": True})
+    bench = Bench(timeouts=Timeouts(keep_alive=0.001, idle=0.05), a=[stream(ROLE + WORD[:9], gate)])
+    client = await bench.talk(given)
+    assert COMMENT not in client.body
+    assert bench.record.outcome.error == "timeout:idle"
+
+
+async def test_after_a_comment_another_backend_still_takes_over():
+    gate = asyncio.Event()
+    refused = fails("sent", "reset")
+    refused.before.insert(0, gate)
+    bench = Bench(timeouts=Timeouts(keep_alive=0.01), a=[refused], b=[stream(*WHOLE)])
+    client = bench.open()
+    await client.until(lambda it: COMMENT in it.body)
+    gate.set()
+    await client.end()
+    assert client.body.replace(COMMENT, b"") == ROLE + WORD + LAST + DONE
+    assert bench.record.outcome.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (answer(b'{"error":{"message":"too long"}}', 400), b'data: {"error":{"message":"too long"}}\n\n'),
+        (stream(ERROR, DONE), ERROR),
+        (fails("sent", "reset"), b"upstream_error"),
+    ],
+    ids=["400", "error-first", "reset"],
+)
+async def test_after_a_comment_an_error_is_told_as_an_event(act, said):
+    gate = asyncio.Event()
+    act.before.insert(0, gate)
+    bench = Bench(timeouts=Timeouts(keep_alive=0.01), max_attempts=1, a=[act])
+    client = bench.open()
+    await client.until(lambda it: COMMENT in it.body)
+    gate.set()
+    await client.end()
+    assert said in client.body
+    assert client.complete
+    assert bench.record.outcome.status in {"client_error", "upstream_error"}
+
+
+async def test_a_slow_client_is_not_the_backends_fault_and_its_times_do_not_count():
+    bench = Bench(timeouts=Timeouts(idle=0.05), a=[stream(*WHOLE)])
+    client = bench.open()
+    client.reads_after = 0.15
+    await client.end()
+    assert client.body == ROLE + WORD + LAST + DONE
+    assert bench.record.outcome.status == "ok"
+    assert bench.record.outcome.backpressured
 
 
 @pytest.mark.parametrize(
