@@ -16,7 +16,7 @@ RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 
 
 REMOVED: Final = "removed"
-"""Error class of a backend that left the fleet after the decision: it was not tried, so it counts for none."""
+"""Error class of a backend that left the fleet after the decision: it was not tried, so it does not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ TRACEPARENT: Final = b"traceparent"
 TRACESTATE: Final = b"tracestate"
 WORKLOAD: Final = b"x-specroute-workload"
 BACKEND: Final = b"x-specroute-backend"
+TENANT: Final = b"x-specroute-tenant"
 POLICY: Final = b"x-specroute-policy"
+SESSION: Final = b"x-session-id"
 
 _HOP_BY_HOP: Final = frozenset({
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization",
@@ -26,7 +28,7 @@ _NOT_TO_BACKENDS: Final = _HOP_BY_HOP | {
     b"host", b"content-length", b"expect",
     b"accept-encoding",  # answers are relayed as they come, so none may be compressed
     b"authorization", b"cookie", b"x-api-key",  # the client's secrets are not the backend's business
-    REQUEST_ID, TRACEPARENT, TRACESTATE, WORKLOAD, BACKEND, POLICY,
+    REQUEST_ID, TRACEPARENT, TRACESTATE, WORKLOAD, BACKEND, TENANT, POLICY,
 }  # fmt: skip
 
 _NOT_TO_CLIENTS: Final = _HOP_BY_HOP | {

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
-from gateway.wire.parameters import Parameters, given
+from gateway.wire import headers as names
+from gateway.wire.parameters import ABSENT, Parameters, given
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,10 +19,6 @@ HEAD_CHARS: Final = 3000
 
 TAIL_CHARS: Final = 1000
 """Characters kept of its end."""
-
-WORKLOAD_HEADER: Final = b"x-specroute-workload"
-BACKEND_HEADER: Final = b"x-specroute-backend"
-SESSION_HEADER: Final = b"x-session-id"
 
 _HINT_CHARS: Final = 128
 _TOOLS: Final = 64
@@ -104,8 +101,6 @@ class _Body(Parameters):
     input: msgspec.Raw = msgspec.Raw()
     metadata: msgspec.Raw = msgspec.Raw()
 
-
-_ABSENT: Final = frozenset({b"", b"null"})
 
 _BODY: Final = msgspec.json.Decoder(_Body)
 _MESSAGES: Final = msgspec.json.Decoder(list[_Message])
@@ -227,15 +222,16 @@ def _hint(value: bytes | str | None) -> str | None:
 
 def _hints(headers: Mapping[bytes, bytes], metadata: _Metadata) -> Hints:
     return Hints(
-        workload=_hint(headers.get(WORKLOAD_HEADER)) or _hint(metadata.workload),
-        backend=_hint(headers.get(BACKEND_HEADER)),
-        session=_hint(headers.get(SESSION_HEADER)),
+        workload=_hint(headers.get(names.WORKLOAD)) or _hint(metadata.workload),
+        backend=_hint(headers.get(names.BACKEND)),
+        session=_hint(headers.get(names.SESSION)),
+        tenant=_hint(headers.get(names.TENANT)),
     )
 
 
 def _asks_usage(raw: msgspec.Raw) -> bool:
     """Whether the client said anything about usage but no; what is strange is the backend's to judge."""
-    if bytes(raw) in _ABSENT:
+    if bytes(raw) in ABSENT:
         return False
     options = _decode(_STREAM_OPTIONS, raw, None)
     return options is None or (options.include_usage is not None and options.include_usage is not False)

@@ -39,11 +39,13 @@ class Parameters(msgspec.Struct):
 PARAMETERS: Final = Parameters.__struct_fields__
 """Sampling and output parameters that a capability filter may ask for."""
 
-_ABSENT: Final = frozenset({b"", b"null"})
-_NEUTRAL: Final = _ABSENT | {b"false", b"0", b"0.0", b"{}", b"[]", b'""'}
+ABSENT: Final = frozenset({b"", b"null"})
+"""What stands for a value that is not there."""
+
+_NEUTRAL: Final = ABSENT | {b"false", b"0", b"0.0", b"{}", b"[]", b'""'}
 # A seed of 0 is a seed; "logprobs": 0 asks a completion for the chosen token's.
 _ZERO_COUNTS: Final = frozenset({"seed", "logprobs", "prompt_logprobs"})
-_ZERO_NEUTRAL: Final = _ABSENT | {b"false"}
+_ZERO_NEUTRAL: Final = ABSENT | {b"false"}
 
 
 def given(body: Parameters) -> frozenset[str]:

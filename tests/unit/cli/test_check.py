@@ -35,7 +35,9 @@ def test_the_samples_are_right_and_summed_up(monkeypatch: pytest.MonkeyPatch) ->
     assert done.exit_code == 0, done.output
     assert "google/gemma-4-31B-it" in done.output
     assert "Qwen/Qwen3.6-35B-A3B" in done.output
-    assert "gemma31-dflash7, then gemma31-dspark7" in done.output
+    assert "gemma31-dflash7, then gemma31-dspark7, then gemma31-mtp4" in done.output
+    assert "qwen35-dflash7, then qwen35-mtp6, then qwen35-none" in done.output
+    assert "model qwen3.6-35b" in done.output
     assert "workload tool_use" in done.output
     assert "no warnings" in done.output
 

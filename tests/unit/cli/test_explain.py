@@ -8,6 +8,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from gateway.cli import explain
+from gateway.core.features import WORKLOADS
 
 POLICIES = Path(__file__).parents[3] / "policies"
 FILES = ("--fleet", str(POLICIES / "fleet.yaml"), "--policy", str(POLICIES / "policy.yaml"))
@@ -80,8 +81,31 @@ def test_the_text_says_where_and_why() -> None:
 def test_load_makes_it_spill_over() -> None:
     hint = ("--prompt", "hi", "--header", "X-Specroute-Workload: math")
     assert told(*hint)["backend"] == "gemma31-dflash7"
-    assert told(*hint, "--in-flight", "gemma31-dflash7=20")["backend"] == "gemma31-dspark7"
-    assert told(*hint, "--in-flight", "gemma31-d*=40")["backend"] == "gemma31-mtp4"
+    assert told(*hint, "--in-flight", "gemma31-dflash7=3")["backend"] == "gemma31-dflash7"
+    assert told(*hint, "--in-flight", "gemma31-dflash7=5")["backend"] == "gemma31-dspark7"
+    assert told(*hint, "--in-flight", "gemma31-d*=9")["backend"] == "gemma31-mtp4"
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_one_configuration_takes_all_work_of_the_other_model(workload: str) -> None:
+    hint = ("--model", "qwen3.6-35b", "--prompt", "hi", "--header", f"X-Specroute-Workload: {workload}")
+    document = told(*hint)
+    assert (document["route"], document["backend"]) == ("qwen", "qwen35-dflash7")
+    assert told(*hint, "--in-flight", "qwen35-dflash7=5")["backend"] == "qwen35-mtp6"
+
+
+def test_a_route_for_a_tenant_takes_the_requests_that_name_it(tmp_path: Path) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text(
+        "version: 1\nmodels: {gemma-4-31b: google/gemma-4-31B-it}\nroutes:\n"
+        "  - {name: acme, match: {tenant: acme}, prefer: [{method: none}, any]}\n"
+        "  - {name: default, prefer: [any]}\n",
+        encoding="utf-8",
+    )
+    hint = ("--policy", str(policy), "--prompt", "hi")
+    assert told(*hint, "--header", "X-Specroute-Tenant: acme")["route"] == "acme"
+    assert told(*hint, "--header", "X-Specroute-Tenant: other")["route"] == "default"
+    assert told(*hint)["route"] == "default"
 
 
 def test_the_body_may_come_from_stdin_and_tells_its_endpoint() -> None:

@@ -11,6 +11,7 @@ def test_secrets_and_connection_headers_stay_with_us():
         (b"accept-encoding", b"gzip"),
         (b"traceparent", b"00-a-b-01"),
         (b"x-specroute-backend", b"b"),
+        (b"x-specroute-tenant", b"acme"),
         (b"transfer-encoding", b"chunked"),
         (b"connection", b"keep-alive, X-Hop"),
         (b"x-hop", b"1"),

@@ -287,9 +287,10 @@ def test_reads_hints_from_headers() -> None:
         b"x-specroute-workload": b" code ",
         b"x-specroute-backend": b"gpu-1",
         b"x-session-id": b"abc",
+        b"x-specroute-tenant": b"acme",
         b"other": b"x",
     }
-    assert read(headers).hints == Hints(workload="code", backend="gpu-1", session="abc")
+    assert read(headers).hints == Hints(workload="code", backend="gpu-1", session="abc", tenant="acme")
 
 
 def test_the_header_goes_before_the_metadata() -> None:
@@ -333,6 +334,10 @@ def test_never_raises_on_strange_shapes(body: dict[str, Any], messages: list[Any
     assert isinstance(view("chat", json.dumps(nested).encode(), {}), RequestView)
 
 
-@given(st.dictionaries(st.sampled_from([b"x-session-id", b"x-specroute-workload"]), st.binary()))
+@given(
+    st.dictionaries(
+        st.sampled_from([b"x-session-id", b"x-specroute-workload", b"x-specroute-tenant"]), st.binary()
+    )
+)
 def test_never_raises_on_headers(headers: dict[bytes, bytes]) -> None:
     assert isinstance(view("chat", b"{}", headers), RequestView)
