@@ -36,7 +36,7 @@ class Classification:
 class Classifier(Protocol):
     """Whatever labels requests. A pure function of its arguments; it neither waits nor keeps text."""
 
-    def label(self, view: RequestView, features: Features) -> Classification:
+    def label(self, view: RequestView, features: Features, /) -> Classification:
         """Gives the most likely label, however unsure; the caller applies the threshold."""
         ...
 
@@ -48,7 +48,7 @@ _NOTHING: Final = Classification("chat", 0.0, "default")
 class RuleClassifier:
     """The first rule of :data:`gateway.core.rules.RULES` that fits."""
 
-    def label(self, view: RequestView, features: Features) -> Classification:  # noqa: ARG002  # rules read no text
+    def label(self, _view: RequestView, features: Features, /) -> Classification:
         """Gives the label of the first rule that fits, with confidence 0 where none does."""
         for rule in RULES:
             if rule.fits(features):

@@ -101,7 +101,7 @@ class _Walk:
     keys: dict[Path, tuple[int, int]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
-    def value(self, node: Node, path: Path) -> Any:  # noqa: ANN401 -- YAML data
+    def value(self, node: Node, path: Path) -> object:
         self.values[path] = _position(node)
         if len(self.values) > MOST_VALUES:
             raise OverflowError
@@ -111,8 +111,8 @@ class _Walk:
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         return self._scalar(node, path)
 
-    def _mapping(self, node: Node, path: Path) -> dict[str, Any]:
-        data: dict[str, Any] = {}
+    def _mapping(self, node: Node, path: Path) -> dict[str, object]:
+        data: dict[str, object] = {}
         for key, item in node.value:
             if not isinstance(key, ScalarNode):
                 self._report(key, path, "a list or mapping cannot be a key", "write a name")
@@ -128,7 +128,7 @@ class _Walk:
             data[name] = self.value(item, here)
         return data
 
-    def _scalar(self, node: Node, path: Path) -> Any:  # noqa: ANN401 -- YAML data
+    def _scalar(self, node: Node, path: Path) -> object:
         if node.tag in _TEXT:
             return self._text(node, path)
         if node.tag in _CONSTRUCTED:

@@ -34,7 +34,7 @@ class Checked(Generic[Model]):
     problems: tuple[Problem, ...]
 
 
-def check(model: type[Model], data: Any, source: Source, path: Path = ()) -> Checked[Model]:  # noqa: ANN401 -- YAML data
+def check(model: type[Model], data: object, source: Source, path: Path = ()) -> Checked[Model]:
     """Check the data of one section.
 
     Args:
@@ -79,7 +79,7 @@ def check_list(
     return checked, [problem for one in checked for problem in one.problems]
 
 
-def _example(model: type[BaseModel], key: str) -> Any:  # noqa: ANN401 -- YAML data
+def _example(model: type[BaseModel], key: str) -> object:
     examples = model.model_fields[key].examples
     if not examples:
         raise AssertionError(f"{model.__name__}.{key} has no example")
