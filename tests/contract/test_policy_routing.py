@@ -135,7 +135,7 @@ def test_explain_names_the_same_and_says_why(
     words = explained(stack, tmp_path, case.body(model))
     assert words.startswith(f"Goes to {expected} (")
     assert "it has the lowest cost" in words
-    assert f"workload  {case.workload}: " in words
+    assert f"workload  {case.workload}, " in words
     assert f"route     {route}: it takes " in words
     assert f"1. {expected}" in words
 
