@@ -51,8 +51,8 @@ class CostPart:
     weight: float
 
 
-# A decision holds one of the next two for each backend of the target. As tuples they are immutable too, and made
-# in half the time that a frozen dataclass takes: with 1,000 backends that is 0.2 ms of 1.
+# A decision holds one of the next two for each backend of the target. As tuples they are immutable too, and
+# made in half the time that a frozen dataclass takes: with 1,000 backends that is 0.2 ms of 1.
 class Candidate(NamedTuple):
     """A backend that may take the request, with what it costs.
 
