@@ -1,0 +1,215 @@
+"""The harness itself: it sees whole answers as whole, broken ones as broken, and counts right."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import sys
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.bench import answers, measure, report
+from tests.bench.cases import CASES, Case
+from tests.bench.contenders import CONTENDERS
+from tests.bench.load import Load, percentiles, request
+from tests.bench.mock import Mock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.bench.measure import Bench
+
+pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the benchmark needs Linux")
+
+SMALL = Case("small", "", 4, seconds=0.05)
+STREAM = Case("stream", "", 4, seconds=0.05, stream=True, chunks=5)
+PACED = replace(STREAM, pause_us=1000, stagger_us=200)
+
+
+@pytest.fixture(scope="module")
+def mock() -> int:
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    threading.Thread(target=Mock([listener]).run, daemon=True).start()
+    return int(listener.getsockname()[1])
+
+
+def loaded(case: Case, port: int) -> dict[str, Any]:
+    load = Load(case, ("127.0.0.1", port), ())
+    load.warm_up()
+    load.reset()
+    figures = load.figures(load.run(case.seconds))
+    load.close()
+    return figures
+
+
+@pytest.mark.parametrize(
+    "case", [SMALL, STREAM, PACED, replace(PACED, burst=True), replace(SMALL, prompt_bytes=200_000)]
+)
+def test_answers_of_the_mock_are_whole(case: Case, mock: int) -> None:
+    figures = loaded(case, mock)
+    assert figures["troubles"] == {}
+    assert figures["requests"] >= case.connections
+    assert figures["events"] == (case.stream and figures["requests"] * (case.chunks + 2))
+
+
+def test_a_paced_stream_takes_its_pauses_and_is_timed(mock: int) -> None:
+    figures = loaded(PACED, mock)
+    assert figures["latency_ms_p50"] >= PACED.chunks * PACED.pause_us / 1000
+    assert 0 < figures["delay_ms_p50"] < figures["latency_ms_p50"]
+    assert 0 < figures["ttft_ms_p50"] < figures["latency_ms_p50"]
+
+
+def stream(chunks: int = 5) -> bytes:
+    middle = [answers.CONTENT] * (chunks - 1) + [answers.LAST_CONTENT]
+    body = b"".join(b"%s%020d%s" % (before, 7 + place, after) for place, (before, after) in enumerate(middle))
+    return answers.STREAM_HEAD + answers.ROLE + body + answers.STREAM_END
+
+
+BROKEN = {
+    "a chunk is missing": (STREAM, stream(4)),
+    "no DONE": (STREAM, stream().replace(answers.STREAM_END, b"0\r\n\r\n")),
+    "no finish reason": (STREAM, stream().replace(b'"stop"', b'"nope"')),
+    "chunks out of order": (STREAM, stream().replace(b"0008", b"0003")),
+    "an error": (STREAM, answers.reply(b"{}", status="503 Service Unavailable")),
+    "another text": (SMALL, answers.reply(b"{}")),
+    "the connection ends": (STREAM, stream()[:-3]),
+    "no HTTP": (SMALL, b"what?\r\n\r\n"),
+}
+
+
+@pytest.fixture
+def canned() -> Iterator[Any]:
+    """Answers each connection's first bytes with what it is given, and closes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(answer: bytes) -> int:
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(answer)
+
+        threading.Thread(target=run, daemon=True).start()
+        return int(listener.getsockname()[1])
+
+    yield serve
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+@pytest.mark.parametrize(("case", "answer"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_answer_is_trouble(case: Case, answer: bytes, canned: Any) -> None:
+    load = Load(replace(case, connections=1), ("127.0.0.1", canned(answer)), ())
+    load.run(0)
+    load.close()
+    assert sum(load.troubles.values()) == 1
+
+
+def test_the_same_answers_unbroken_are_none(canned: Any) -> None:
+    load = Load(replace(STREAM, connections=1), ("127.0.0.1", canned(stream())), ())
+    load.run(0)
+    load.close()
+    assert (load.troubles, load.requests) == ({}, 1)
+
+
+def test_where_nobody_listens_is_trouble() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    load = Load(SMALL, ("127.0.0.1", port), ())
+    load.run(1)
+    load.close()
+    assert load.troubles == {"ConnectionRefusedError": 3 * SMALL.connections}
+
+
+def test_a_prompt_has_its_size() -> None:
+    body = json.loads(request(CASES["prompt200k"], 3, "h", ["a: b"]).partition(b"\r\n\r\n")[2])
+    assert len(body["messages"][0]["content"]) == 200_000
+
+
+def test_percentiles() -> None:
+    figures = percentiles("x", [n * 1_000_000 for n in range(101)])
+    assert figures == {"x_p50": 50, "x_p99": 99, "x_max": 100}
+    assert percentiles("x", []) == {}
+
+
+RUN = {
+    "case": "stream", "events": 1000, "requests": 10, "reads": 500, "seconds": 2.0, "troubles": {},
+    "others_on_gateway_cpu": 0.0, "others_on_load_cpu": 0.0, "delay_ms_p50": 1.0, "delay_ms_p99": 2.0, "peak_mb": 10.0,
+}  # fmt: skip
+
+
+def run(contender: str, cpu: float, **more: Any) -> dict[str, Any]:
+    return {**RUN, "contender": contender, "gateway_cpu": cpu, **more}
+
+
+def test_a_summary_has_medians_of_clean_whole_runs_and_ratios() -> None:
+    runs = [
+        run("nginx", 0.01), run("nginx", 0.02), run("nginx", 0.03),
+        run("ours", 0.04), run("ours", 0.9, others_on_gateway_cpu=0.5), run("ours", 0.8, troubles={"closed": 1}),
+        run("direct", 0.0, others_on_gateway_cpu=0.9),
+    ]  # fmt: skip
+    figures = report.summary(runs, [STREAM, SMALL], "nginx")["stream"]
+    assert figures["nginx"]["cpu_us"] == pytest.approx(20)
+    assert figures["ours"]["cpu_us"] == pytest.approx(40)
+    assert figures["ours"]["ratios"]["cpu_us"] == pytest.approx(2)
+    assert (figures["ours"]["runs"], figures["ours"]["troubles"]) == (1, [{"closed": 1}])
+    assert figures["direct"]["clean"]
+    assert "cpu_us" not in figures["direct"]
+    assert figures["nginx"]["rate"] == 500
+    assert figures["nginx"]["chunks_per_read"] == 2
+
+
+def test_without_clean_runs_the_others_count_and_are_marked() -> None:
+    runs = [run("ours", 0.04, others_on_load_cpu=0.9)]
+    summed = report.summary(runs, [STREAM], "nginx")
+    assert not summed["stream"]["ours"]["clean"]
+    (streams, _) = report.tables(summed, [STREAM], "nginx")
+    assert list(streams.columns[1].cells) == ["ours*"]
+    assert list(streams.columns[2].cells) == ["40.0"]
+
+
+def test_costs_of_requests_are_per_request() -> None:
+    figures = report.summary([run("ours", 0.04, case="small")], [SMALL], "nginx")["small"]["ours"]
+    assert figures["cpu_us"] == pytest.approx(4000)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with measure.bench(tmp_path, []) as started:
+        yield started
+
+
+def test_the_gateway_is_measured_as_a_process(bench: Bench) -> None:
+    case = replace(PACED, seconds=0.2)
+    with bench.gateway(CONTENDERS["specroute"]) as target:
+        assert target is not None
+        figures = bench.run(target, case)
+    assert figures["troubles"] == {}
+    assert figures["events"] == figures["requests"] * (case.chunks + 2)
+    assert figures["gateway_cpu"] > 0
+
+
+def test_what_is_not_installed_is_left_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with bench.gateway(CONTENDERS["smg"]) as target:
+        assert target is None
+
+
+def test_a_gateway_that_ends_is_no_contender(bench: Bench) -> None:
+    with (
+        pytest.raises(measure.NoAnswerError, match="gave no answer: no such thing"),
+        bench.running(
+            [sys.executable, "-c", "raise SystemExit('no such thing')"], bench.place("x"), CONTENDERS["smg"]
+        ),
+    ):
+        pass
