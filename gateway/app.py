@@ -14,8 +14,10 @@ from gateway.core.classify import RuleClassifier
 from gateway.runtime import clock, tasks
 from gateway.runtime.consumers import Consumers
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.probe import Prober
 from gateway.runtime.reload import Configuration
 from gateway.runtime.scrape import Scraper
+from gateway.runtime.visits import Visits
 from gateway.telemetry import setup as telemetry
 from gateway.wire import control
 from gateway.wire.relay import Relay
@@ -54,6 +56,7 @@ class Gateway:
         self._settings = settings
         self._configuration = Configuration(settings.fleet, settings.policy, loaded)
         self._fleet = Fleet(config.fleet.backends, config.fleet.revision)
+        self._fleet.govern(config.policy.breaker, config.policy.retries)
         self._telemetry = telemetry.setup(
             service_name=settings.service_name,
             service_version=__version__,
@@ -107,28 +110,33 @@ class Gateway:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         stop = asyncio.Event()
         async with httpx.AsyncClient(trust_env=False) as client:
-            scraper = Scraper(
-                self._fleet,
-                client,
-                interval=self._settings.scrape_interval,
-                timeout=self._settings.scrape_timeout,
+            settings, fleet = self._settings, self._fleet
+            scraper = Scraper(fleet, client, timeout=settings.scrape_timeout)
+            prober = Prober(fleet, client, timeout=settings.probe_timeout)
+            visits = (
+                Visits(fleet, scraper.once, interval=settings.scrape_interval, name="scrape"),
+                Visits(fleet, prober.once, interval=settings.probe_interval, name="probe"),
             )
 
             def changed(config: Config) -> None:
-                self._fleet.replace(config.fleet.backends, config.fleet.revision)
-                scraper.sync()
+                fleet.replace(config.fleet.backends, config.fleet.revision)
+                fleet.govern(config.policy.breaker, config.policy.retries)
+                for each in visits:
+                    each.sync()
                 self._telemetry.policy_loaded(config.policy)
 
             self._configuration.on_change(changed)
             self._consumers.start()
-            scraper.sync()
+            for each in visits:
+                each.sync()
             watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
             try:
                 yield
             finally:
                 stop.set()
                 await tasks.cancel(watching)
-                await scraper.close()
+                for each in visits:
+                    await each.close()
                 await self._upstream.close()
                 await self._consumers.close(DRAIN_SECONDS)
                 await asyncio.to_thread(self._telemetry.close)

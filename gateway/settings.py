@@ -22,7 +22,16 @@ class Settings(BaseSettings):
         default=1.0, gt=0, description="seconds between two scrapes of a backend's /metrics"
     )
     scrape_timeout: float = Field(default=2.0, gt=0, description="seconds after which a scrape has failed")
+    probe_interval: float = Field(
+        default=1.0, gt=0, description="seconds between two probes of a backend's /health and /v1/models"
+    )
+    probe_timeout: float = Field(
+        default=2.0, gt=0, description="seconds after which a call of a probe has failed"
+    )
     body_limit: int = Field(default=32 * 2**20, gt=0, description="largest request body, in bytes")
+    drain_seconds: int = Field(
+        default=30, ge=0, description="how long answers that are open may take to end when told to stop"
+    )
     record_queue: int = Field(
         default=10_000, gt=0, description="finished requests that may wait for telemetry"
     )

@@ -117,7 +117,7 @@ class NoCandidate:
 
     Attributes:
         kind: One of :data:`gateway.core.reasons.REFUSALS`.
-        busy: A backend that could take the request is only full, so the client may try again.
+        busy: A backend that could take the request is only busy, so the client may try again.
     """
 
     kind: str
@@ -148,7 +148,7 @@ def decide(
         snapshot: The fleet at this moment.
         policy: The routes in force.
         draw: This request's random numbers.
-        now: Monotonic seconds, for the age of scraped load.
+        now: Monotonic seconds.
     """
     target = policy.aliases.get(features.model, features.model)
     pool = snapshot.roster.pool(target)
@@ -167,13 +167,13 @@ def decide(
             fleet_revision=snapshot.revision,
         )
 
-    sorted_pool = _sort_out(states, pool.ranking(route.prefer), features, route)
+    sorted_pool = _sort_out(states, pool.ranking(route.prefer), features, route, now)
     chosen_from = sorted_pool.capable or sorted_pool.incapable
     if not chosen_from:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
             detail=why_rejected(sorted_pool.rejected, route),
-            busy=any(one.reason == reasons.FULL for one in sorted_pool.rejected),
+            busy=any(one.reason in reasons.BUSY for one in sorted_pool.rejected),
             route=route.name,
             rejected=tuple(sorted_pool.rejected),
             policy_revision=policy.revision,
@@ -226,7 +226,9 @@ class _Sorted:
     rejected: list[Rejected]
 
 
-def _sort_out(states: Sequence[BackendState], ranking: Ranking, features: Features, route: Route) -> _Sorted:
+def _sort_out(
+    states: Sequence[BackendState], ranking: Ranking, features: Features, route: Route, now: float
+) -> _Sorted:
     pool = _Sorted([], [], [], [])
     pin = features.hints.backend
     if pin is not None:
@@ -236,7 +238,7 @@ def _sort_out(states: Sequence[BackendState], ranking: Ranking, features: Featur
     unnamed = f"route {route.name} does not name it"
     for state, rank in zip(states, ranking.ranks, strict=True):
         name = state.backend.name
-        down = unavailable(state)
+        down = unavailable(state, now)
         unable = None if down else incapable(state, features)
         if route.baseline_share and state.backend.is_baseline and not down and not unable:
             pool.baselines.append((state, rank))

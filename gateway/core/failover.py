@@ -3,27 +3,103 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gateway.core.outcome import PHASES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from gateway.core.budget import Budget
     from gateway.core.decide import Decision
     from gateway.core.outcome import Attempt
 
-RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
-"""Answers that speak of the server, not of the request. A dying engine answers 500 to what it holds."""
+
+class Rule(NamedTuple):
+    """What follows from one kind of failure, as long as no part of an answer reached the client.
+
+    Attributes:
+        retries: How many such failures of one request another attempt may follow.
+        blames: Whether it counts against the health of the backend.
+        costs: Whether another attempt takes from the budget.
+    """
+
+    retries: int
+    blames: bool
+    costs: bool
 
 
-REMOVED: Final = "removed"
-"""Error class of a backend that left the fleet after the decision: it was not tried, so it does not count."""
+_ANY: Final = 99
+"""The policy's limit on attempts is the one that counts."""
+
+UNSENT: Final = Rule(_ANY, blames=True, costs=False)
+"""The server got nothing to do, so trying another one burdens the fleet with nothing more."""
+
+ELSEWHERE: Final = Rule(_ANY, blames=True, costs=True)
+"""The server's fault. Generation has no side effects, so what was sent may be sent again."""
+
+ONCE: Final = Rule(1, blames=True, costs=True)
+"""The server's fault in all likelihood; but a request that causes it must not go through the whole fleet."""
+
+ASIDE: Final = Rule(_ANY, blames=False, costs=True)
+"""The server is well and wants no more for now."""
+
+LATE: Final = Rule(0, blames=True, costs=True)
+"""The server used up all of the time without a word."""
+
+FINAL: Final = Rule(0, blames=False, costs=True)
+"""The request was at fault, or nobody waits for an answer."""
+
+_UNANSWERED: Final = ("connect", "sent", "headers")
+_ANSWERED: Final = ("first_byte", "done")
+
+_ROWS: Final = (
+    ("connect", PHASES, UNSENT),
+    ("timeout:connect", PHASES, UNSENT),
+    ("reset", ("connect",), UNSENT),
+    ("reset", PHASES[1:], ELSEWHERE),
+    ("protocol", PHASES, ELSEWHERE),
+    ("ended_early", PHASES, ELSEWHERE),
+    ("error_event", PHASES, ONCE),
+    ("timeout:first_byte", PHASES, ONCE),
+    ("timeout:idle", PHASES, ONCE),
+    ("timeout:total", _UNANSWERED, LATE),
+    ("timeout:total", _ANSWERED, FINAL),
+    ("too_large", PHASES, FINAL),
+    ("client_gone", PHASES, FINAL),
+    ("status:429", PHASES, ASIDE),
+    ("status:4xx", PHASES, FINAL),
+    ("status:500", PHASES, ONCE),  # what a dying engine answers, and what a request that it cannot bear gets
+    ("status:501", PHASES, FINAL),
+    ("status:502", PHASES, ELSEWHERE),
+    ("status:503", PHASES, ELSEWHERE),
+    ("status:504", PHASES, ELSEWHERE),
+    ("status:5xx", PHASES, ONCE),
+)
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    (error, phase): rule for error, phases, rule in _ROWS for phase in phases
+}
+"""The rule by error class and phase."""
+
+
+def rule(attempt: Attempt) -> Rule:
+    """The rule of a failed attempt. A server that says when to come back is busy, not broken."""
+    if attempt.retry_after is not None and attempt.status == 503:
+        return ASIDE
+    status = f"status:{attempt.status // 100}xx"
+    return RULES.get((attempt.error, attempt.phase)) or RULES.get((status, attempt.phase), ONCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Send the request to this backend next."""
+    """Send the request to this backend next.
+
+    Attributes:
+        costs: Whether this takes from the budget.
+    """
 
     backend: str
+    costs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +108,21 @@ class GiveUp:
 
     Attributes:
         why: ``delivered`` (bytes of the answer reached the client), ``not_retryable``, ``attempts`` (the
-            policy's limit), ``exhausted`` (no candidate left) or ``deadline``.
+            policy's limit), ``budget`` (the gateway's), ``exhausted`` (no candidate left) or ``deadline``.
     """
 
     why: str
 
 
 def next_step(
-    decision: Decision, attempts: Sequence[Attempt], *, delivered: bool, now: float, deadline: float
+    decision: Decision,
+    attempts: Sequence[Attempt],
+    *,
+    delivered: bool,
+    now: float,
+    deadline: float,
+    available: Callable[[str], bool],
+    budget: Budget,
 ) -> Try | GiveUp:
     """What to do next: the first candidate at the start, later one that was not tried yet.
 
@@ -49,29 +132,29 @@ def next_step(
         delivered: Whether any part of an answer reached the client.
         now: Monotonic seconds.
         deadline: Monotonic seconds at which the whole request must have ended.
+        available: Whether a backend may still get requests, by name.
+        budget: What is left for further attempts.
     """
     if delivered:
         return GiveUp("delivered")
-    if attempts and not retryable(attempts[-1]):
+    if attempts and not retryable(attempts):
         return GiveUp("not_retryable")
     if now >= deadline:
         return GiveUp("deadline")
-    if sum(attempt.error != REMOVED for attempt in attempts) >= decision.max_attempts:
+    if len(attempts) >= decision.max_attempts:
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
-    for candidate in decision.candidates:
-        if candidate.backend not in tried:
-            return Try(candidate.backend)
-    return GiveUp("exhausted")
+    left = (one.backend for one in decision.candidates if one.backend not in tried)
+    following = next(filter(available, left), None)
+    if following is None:
+        return GiveUp("exhausted")
+    costs = bool(attempts) and rule(attempts[-1]).costs
+    if costs and not budget.allows:
+        return GiveUp("budget")
+    return Try(following, costs)
 
 
-def retryable(attempt: Attempt) -> bool:
-    """Whether the failure was the server's, so that another server may do better.
-
-    A request that was sent is safe to send again: generation has no side effects.
-    """
-    if attempt.error == "client_gone":
-        return False
-    if attempt.error.startswith("status:"):
-        return attempt.status in RETRIED_STATUSES
-    return True
+def retryable(attempts: Sequence[Attempt]) -> bool:
+    """Whether another attempt may follow these failed ones."""
+    retries = rule(attempts[-1]).retries
+    return sum(rule(attempt).retries == retries for attempt in attempts) <= retries

@@ -14,12 +14,18 @@ CHARS_PER_TOKEN_AT_MOST = 12
 """No usual text packs more characters into a token: a limit passed by this measure is passed for sure."""
 
 
-def unavailable(state: BackendState) -> tuple[str, str] | None:
-    """Reason code and words why the backend cannot take any request now, or None."""
-    if state.available:
+def unavailable(state: BackendState, now: float) -> tuple[str, str] | None:
+    """Reason code and words why the backend cannot take any request at this time, or None."""
+    if state.available(now):
         return None
     if not state.healthy:
         return reasons.UNHEALTHY, state.reason
+    if state.breaker.until > now:
+        return reasons.BREAKER_OPEN, f"it failed too often, next trial in {state.breaker.until - now:.1f} s"
+    if state.retry_at > now:
+        return reasons.RETRY_AFTER, f"it asked to be left alone for another {state.retry_at - now:.1f} s"
+    if state.in_flight < state.backend.max_in_flight:
+        return reasons.WARMING_UP, f"{state.in_flight} requests in flight, its limit while it warms up"
     return reasons.FULL, f"{state.in_flight} requests in flight, its limit"
 
 

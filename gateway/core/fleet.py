@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.breaker import Breaker
 from gateway.core.roster import Roster
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Load:
     at: float
 
 
+_CLOSED: Final = Breaker()
+
+
 @dataclass(frozen=True, slots=True)
 class BackendState:
     """What is known of a backend now.
@@ -83,8 +87,10 @@ class BackendState:
         in_flight: Requests this gateway holds open on it.
         since_load: Change of :attr:`in_flight` since the scrape of :attr:`load` began.
         load: Last scrape, or None before the first. A missing scrape is not an idle server.
-        healthy: False once the breaker or the probe took it out.
+        healthy: False once a probe failed or it could not be reached.
         reason: Why it is not healthy, in words; empty when it is.
+        breaker: What became of the requests it was sent.
+        retry_at: Monotonic seconds before which it asked not to be sent any.
     """
 
     backend: Backend
@@ -93,11 +99,26 @@ class BackendState:
     load: Load | None = None
     healthy: bool = True
     reason: str = ""
+    breaker: Breaker = _CLOSED
+    retry_at: float = 0.0
+
+    def available(self, now: float) -> bool:
+        """The one predicate that every routing path asks: whether it may get a request at this time."""
+        return (
+            self.healthy
+            and self.breaker.until <= now
+            and self.retry_at <= now
+            and self.in_flight < self.limit(now)
+        )
+
+    def limit(self, now: float) -> int:
+        """Requests this gateway may hold open on it at this time: all, except while it warms up."""
+        return self.breaker.limit(self.backend.max_in_flight, now)
 
     @property
-    def available(self) -> bool:
-        """The one predicate that every routing path asks: healthy and not full."""
-        return self.healthy and self.in_flight < self.backend.max_in_flight
+    def back_at(self) -> float:
+        """Monotonic seconds at which breaker and ``Retry-After`` let requests through again."""
+        return max(self.breaker.until, self.retry_at)
 
     def queue(self, now: float, stale_after: float) -> float:
         """Requests on the server as far as is known: scraped plus sent since, at least our own.

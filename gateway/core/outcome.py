@@ -38,6 +38,7 @@ class Attempt:
         started: Monotonic seconds.
         ended: Monotonic seconds.
         span_id: W3C span id sent upstream as parent, 16 hex digits.
+        retry_after: Seconds after which the backend wants to be asked again; None where it did not say.
     """
 
     backend: str
@@ -47,6 +48,7 @@ class Attempt:
     started: float
     ended: float
     span_id: str = ""
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Outcome:
         response_model: Model in the body.
         bytes_out: Body bytes passed to the client.
         backpressured: The client read more slowly than the backend wrote, so the times are not the backend's.
+        resumed: How often another backend went on with the stream; times and acceptance are then nobody's.
         error: Error class of the last attempt or of the rejection, ``""`` if all went well.
     """
 
@@ -133,6 +136,7 @@ class Outcome:
     response_model: str = ""
     bytes_out: int = 0
     backpressured: bool = False
+    resumed: int = 0
     error: str = ""
 
     @property

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gateway.core.breaker import BreakerSettings
+from gateway.core.budget import BudgetSettings
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -98,6 +101,19 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """Whether another backend goes on with a stream that broke off.
+
+    Attributes:
+        mode: ``off``, or ``exact``: by token ids, where the seam cannot be seen.
+        limit: How often for one answer.
+    """
+
+    mode: str = "off"
+    limit: int = 2
+
+
+@dataclass(frozen=True, slots=True)
 class ClassifierSettings:
     """How requests are classified.
 
@@ -122,6 +138,9 @@ class Policy:
         allow_pin: Whether ``x-specroute-backend`` is honoured.
         stale_after: Age in seconds beyond which scraped load is ignored.
         revision: Content hash of the policy file.
+        resume: What becomes of streams that break off.
+        breaker: When a backend is taken out and let back in.
+        retries: How many further attempts the whole gateway may make.
     """
 
     aliases: Mapping[str, str]
@@ -131,3 +150,6 @@ class Policy:
     allow_pin: bool
     stale_after: float
     revision: str
+    resume: Resume = field(default_factory=Resume)
+    breaker: BreakerSettings = field(default_factory=BreakerSettings)
+    retries: BudgetSettings = field(default_factory=BudgetSettings)

@@ -7,11 +7,19 @@ from typing import Final
 # Why a backend was not a candidate.
 NOT_PREFERRED: Final = "not_preferred"
 UNHEALTHY: Final = "unhealthy"
+BREAKER_OPEN: Final = "breaker_open"
+RETRY_AFTER: Final = "retry_after"
+WARMING_UP: Final = "warming_up"
 FULL: Final = "full"
 REFUSES_PARAMETER: Final = "refuses_parameter"
 CONTEXT_TOO_LONG: Final = "context_too_long"
 NOT_PINNED: Final = "not_pinned"
-REJECTIONS: Final = (NOT_PREFERRED, UNHEALTHY, FULL, REFUSES_PARAMETER, CONTEXT_TOO_LONG, NOT_PINNED)
+REJECTIONS: Final = (
+    NOT_PREFERRED, UNHEALTHY, BREAKER_OPEN, RETRY_AFTER, WARMING_UP, FULL, REFUSES_PARAMETER,
+    CONTEXT_TOO_LONG, NOT_PINNED,
+)  # fmt: skip
+BUSY: Final = frozenset({RETRY_AFTER, WARMING_UP, FULL})
+"""Those that pass by themselves: the server is well."""
 
 # Why the first candidate is first.
 LOWEST_COST: Final = "lowest_cost"

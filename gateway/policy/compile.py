@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.breaker import BreakerSettings
+from gateway.core.budget import BudgetSettings
 from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
 
@@ -106,9 +108,11 @@ def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
     return Policy(
         aliases=dict(file.models),
         routes=tuple(routes),
-        timeouts=Timeouts(times.connect, times.first_byte, times.idle, times.total),
+        timeouts=Timeouts(**times.model_dump()),
         classifier=ClassifierSettings(classify.default, classify.threshold, classify.trust_hints),
         allow_pin=file.allow_pin,
         stale_after=file.stale_after,
         revision=revision,
+        breaker=BreakerSettings(**file.breaker.model_dump()),
+        retries=BudgetSettings(**file.retries.model_dump()),
     )

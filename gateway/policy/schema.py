@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import GenerateJsonSchema as JsonSchema
 
+from gateway.core.breaker import BreakerSettings
+from gateway.core.budget import BudgetSettings
 from gateway.core.policy import ClassifierSettings, Timeouts
 from gateway.policy.registry import SCORERS
 from gateway.policy.scalars import (
     Address,
     BackendName,
     Duration,
+    DurationOrNever,
     Endpoint,
     Language,
     Listed,
@@ -170,6 +173,57 @@ class TimeoutsSection(Section):
     first_byte: Duration = Field(default=Timeouts().first_byte, description="From request to first byte.")
     idle: Duration = Field(default=Timeouts().idle, description="Between two pieces of a stream.")
     total: Duration = Field(default=Timeouts().total, description="The whole request, all attempts together.")
+    keep_alive: DurationOrNever = Field(
+        default=Timeouts().keep_alive,
+        description="Silence after which a stream gets a comment, so that proxies keep it open.",
+    )
+
+
+class BreakerSection(Section):
+    """When a backend is taken out for its failures, and how it comes back."""
+
+    consecutive: Count = Field(
+        default=BreakerSettings().consecutive, description="Failures in a row that take it out."
+    )
+    share: Share = Field(
+        default=BreakerSettings().share, description="Share of failures within the window that takes it out."
+    )
+    window: Duration = Field(default=BreakerSettings().window, description="Time the share is taken over.")
+    min_requests: Count = Field(
+        default=BreakerSettings().min_requests,
+        description="Requests within the window below which the share does not count.",
+    )
+    open: Duration = Field(
+        default=BreakerSettings().open,
+        description="Time until a request tries it again; doubles each time that fails.",
+    )
+    open_max: Duration = Field(
+        default=BreakerSettings().open_max,
+        description="Longest such time, and the longest Retry-After that is heeded.",
+    )
+    trials: Count = Field(default=BreakerSettings().trials, description="Requests that try it at a time.")
+    slow_start: DurationOrNever = Field(
+        default=BreakerSettings().slow_start,
+        description="Time over which a backend that is back gets its full max_in_flight.",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.open_max < self.open:
+            raise mistake("open_max is shorter than open", "make open_max the longer one")
+        return self
+
+
+class RetriesSection(Section):
+    """How many further attempts the gateway may make in all, so that failures do not become a storm."""
+
+    share: Share = Field(
+        default=BudgetSettings().share, description="Further attempts that each request pays for."
+    )
+    per_second: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=BudgetSettings().per_second, description="Further attempts that each second pays for."
+    )
+    burst: Count = Field(default=BudgetSettings().burst, description="Further attempts that can be saved up.")
 
 
 class ClassifySection(Section):
@@ -197,6 +251,8 @@ class PolicyFile(Section):
     )
     defaults: DefaultsSection = Field(default_factory=DefaultsSection)
     timeouts: TimeoutsSection = Field(default_factory=TimeoutsSection)
+    breaker: BreakerSection = Field(default_factory=BreakerSection)
+    retries: RetriesSection = Field(default_factory=RetriesSection)
     classify: ClassifySection = Field(default_factory=ClassifySection)
     allow_pin: bool = Field(default=False, description="Whether the header x-specroute-backend is honoured.")
     stale_after: Duration = Field(default=15.0, description="Age at which scraped load is ignored.")

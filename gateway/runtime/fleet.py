@@ -1,56 +1,125 @@
-"""Owner of the fleet's state: counts what is open, takes in scrapes, publishes snapshots."""
+"""Owner of the fleet's state: takes in scrapes, probes and attempts, publishes snapshots."""
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gateway.core import breaker
+from gateway.core.breaker import Breaker, BreakerSettings, Event
+from gateway.core.budget import Budget, BudgetSettings
+from gateway.core.failover import GiveUp, next_step
 from gateway.core.fleet import BackendState, Snapshot
+from gateway.runtime import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from gateway.core.decide import Decision
     from gateway.core.fleet import Backend, Load
+    from gateway.core.outcome import Attempt
+
+_log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """All backends. One event loop owns it; readers take :attr:`snapshot`, which never changes."""
+    """All backends. One event loop owns it; readers take :attr:`snapshot`, which never changes.
 
-    def __init__(self, backends: Sequence[Backend], revision: str) -> None:
+    Attributes:
+        trips: How often the breaker of a backend opened, by name and reason.
+        denied: Further attempts that the budget did not allow.
+    """
+
+    def __init__(
+        self, backends: Sequence[Backend], revision: str, *, now: Callable[[], float] = clock.monotonic
+    ) -> None:
+        """Take over a fleet, all of it closed and healthy.
+
+        Args:
+            backends: What the fleet file declares.
+            revision: Its content hash.
+            now: Monotonic seconds.
+        """
+        self._now = now
+        self._breaker, self._retries = BreakerSettings(), BudgetSettings()
+        self._budget = Budget(self._retries.burst, now())
         self._index: dict[str, int] = {}
         self._in_flight: dict[str, int] = {}
+        self.trips: Counter[tuple[str, str]] = Counter()
+        self.denied = 0
         self.snapshot = Snapshot.of((), revision)
         self.replace(backends, revision)
+
+    def govern(self, breakers: BreakerSettings, retries: BudgetSettings) -> None:
+        """Put other settings in force."""
+        self._breaker, self._retries = breakers, retries
 
     def replace(self, backends: Sequence[Backend], revision: str) -> None:
         """Put other backends in force. What is open on a backend that stays is kept."""
         old = {state.backend: state for state in self.snapshot.states}
-        states = tuple(
-            old.get(backend) or BackendState(backend, in_flight=self.in_flight(backend.name))
-            for backend in backends
-        )
+        states = tuple(old.get(backend) or self._new(backend) for backend in backends)
         self._index = {state.backend.name: position for position, state in enumerate(states)}
         self.snapshot = Snapshot.of(states, revision)
 
     def get(self, name: str) -> Backend | None:
         """The backend of that name, if the fleet still has it."""
-        position = self._index.get(name)
-        return None if position is None else self.snapshot.states[position].backend
+        state = self._state(name)
+        return None if state is None else state.backend
+
+    def next_backend(
+        self, decision: Decision, attempts: Sequence[Attempt], *, delivered: bool, deadline: float
+    ) -> Backend | GiveUp:
+        """Where a request goes next, see :func:`gateway.core.failover.next_step`; takes it off the budget."""
+        now = self._now()
+        self._budget = self._budget.filled(self._retries, now, requests=not attempts)
+        found = next_step(
+            decision,
+            attempts,
+            delivered=delivered,
+            now=now,
+            deadline=deadline,
+            available=self._available,
+            budget=self._budget,
+        )
+        if isinstance(found, GiveUp):
+            self.denied += found.why == "budget"
+            return found
+        if found.costs:
+            self._budget = self._budget.spent()
+        return self.snapshot.states[self._index[found.backend]].backend
+
+    @property
+    def retries_left(self) -> float:
+        """Further attempts that the budget allows now."""
+        return self._budget.filled(self._retries, self._now()).tokens
 
     def dispatched(self, name: str) -> None:
         """A request was sent to a backend."""
-        self._count(name, 1)
+        if (state := self._counted(name, 1)) is not None:
+            self._put(self._stepped(state, Event(breaker.DISPATCHED)))
 
-    def finished(self, name: str) -> None:
+    def finished(self, name: str, attempt: Attempt) -> None:
         """A request that was sent has ended, however it ended."""
-        self._count(name, -1)
+        if (state := self._counted(name, -1)) is None:
+            return
+        # What began before the last change of the breaker says nothing of the time after it.
+        if attempt.started >= state.breaker.since:
+            if attempt.phase == "connect" and attempt.error != "client_gone":
+                state = _down(state, attempt.error)
+            if attempt.retry_after is not None:
+                wait = min(attempt.retry_after, self._breaker.open_max)
+                state = replace(state, retry_at=self._now() + wait)
+            state = self._stepped(state, breaker.event_of(attempt))
+        self._put(state)
 
     def in_flight(self, name: str) -> int:
         """Requests that are open on a backend."""
         return self._in_flight.get(name, 0)
 
     def loaded(self, name: str, load: Load, in_flight: int) -> None:
-        """A scrape arrived: the server lives, and its numbers include what was sent before.
+        """A scrape arrived: its numbers include what was sent before.
 
         Args:
             name: The backend.
@@ -58,26 +127,52 @@ class Fleet:
             in_flight: Requests that were open on it when the scrape began.
         """
         if (state := self._state(name)) is not None:
-            since = state.in_flight - in_flight
-            self._put(replace(state, load=load, since_load=since, healthy=True, reason=""))
+            self._put(replace(state, load=load, since_load=state.in_flight - in_flight))
 
-    def reachable(self, name: str) -> None:
-        """The server lives but does not say how busy it is."""
+    def up(self, name: str) -> None:
+        """A probe found the server well. If it was down it starts anew, and slowly."""
+        state = self._state(name)
+        if state is not None and not state.healthy:
+            _log.info("backend %s is back", name)
+            state = self._stepped(state, Event(breaker.RETURNED))
+            self._put(replace(state, healthy=True, reason="", retry_at=0.0))
+
+    def down(self, name: str, reason: str) -> None:
+        """The server is out until a probe finds it well.
+
+        Args:
+            name: The backend.
+            reason: Why, in words.
+        """
         if (state := self._state(name)) is not None:
-            self._put(replace(state, healthy=True, reason=""))
+            self._put(_down(state, reason))
 
-    def failed(self, name: str, reason: str) -> None:
-        """The server cannot be reached; it stays out until a scrape succeeds."""
-        if (state := self._state(name)) is not None:
-            self._put(replace(state, healthy=False, reason=reason))
+    def _new(self, backend: Backend) -> BackendState:
+        # An attempt that still runs on what bore this name before must not be held against it.
+        return BackendState(backend, self.in_flight(backend.name), breaker=Breaker(since=self._now()))
 
-    def _count(self, name: str, by: int) -> None:
+    def _available(self, name: str) -> bool:
+        state = self._state(name)
+        return state is not None and state.available(self._now())
+
+    def _counted(self, name: str, by: int) -> BackendState | None:
         count = self.in_flight(name) + by
         self._in_flight[name] = count
         if not count:
             del self._in_flight[name]
-        if (state := self._state(name)) is not None:
-            self._put(replace(state, in_flight=count, since_load=state.since_load + by))
+        if (state := self._state(name)) is None:
+            return None
+        return replace(state, in_flight=count, since_load=state.since_load + by)
+
+    def _stepped(self, state: BackendState, event: Event) -> BackendState:
+        after = breaker.step(state.breaker, event, self._breaker, self._now())
+        if after is state.breaker:
+            return state
+        if after.reason and event.kind == breaker.FAILED:
+            name = state.backend.name
+            self.trips[name, after.reason] += 1
+            _log.warning("backend %s is out for %.1f s: %s", name, after.until - after.since, after.reason)
+        return replace(state, breaker=after)
 
     def _state(self, name: str) -> BackendState | None:
         position = self._index.get(name)
@@ -87,3 +182,9 @@ class Fleet:
         states = list(self.snapshot.states)
         states[self._index[state.backend.name]] = state
         self.snapshot = replace(self.snapshot, states=tuple(states))
+
+
+def _down(state: BackendState, reason: str) -> BackendState:
+    if state.healthy:
+        _log.warning("backend %s is out: %s", state.backend.name, reason)
+    return replace(state, healthy=False, reason=reason)

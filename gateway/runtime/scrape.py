@@ -1,8 +1,7 @@
-"""Reads load off each backend's ``/metrics`` on a timer; a server that answers is healthy."""
+"""Reads load off each backend's ``/metrics``."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from gateway.core.fleet import Load
-from gateway.runtime import clock, tasks
+from gateway.runtime import clock
+from gateway.runtime.visits import get
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Backend
@@ -51,58 +51,28 @@ def _number(value: bytes) -> float:
 
 
 class Scraper:
-    """One loop a backend, so that a slow one delays nobody else."""
+    """Reads the load of backends. A page that cannot be had leaves the last one to grow old."""
 
-    def __init__(self, fleet: Fleet, client: httpx.AsyncClient, *, interval: float, timeout: float) -> None:
+    def __init__(self, fleet: Fleet, client: httpx.AsyncClient, *, timeout: float) -> None:
         """Scrape a fleet.
 
         Args:
             fleet: Told what was found.
             client: For control calls; never the data path.
-            interval: Seconds between two scrapes of a backend.
-            timeout: Seconds after which a scrape has failed.
+            timeout: Seconds that a scrape may take.
         """
         self._fleet = fleet
         self._client = client
-        self._interval = interval
         self._timeout = timeout
-        self._loops: dict[Backend, asyncio.Task[None]] = {}
-
-    def sync(self) -> None:
-        """Run exactly one loop for each backend of the fleet."""
-        wanted = {state.backend for state in self._fleet.snapshot.states}
-        for backend in self._loops.keys() - wanted:
-            self._loops.pop(backend).cancel()
-        for backend in wanted - self._loops.keys():
-            self._loops[backend] = tasks.spawn(self._loop(backend), name=f"scrape {backend.name}")
-
-    async def close(self) -> None:
-        """Stop all loops."""
-        loops = list(self._loops.values())
-        self._loops.clear()
-        for loop in loops:
-            await tasks.cancel(loop)
 
     async def once(self, backend: Backend) -> None:
         """Scrape one backend and tell the fleet."""
-        headers = [(b"authorization", b"Bearer " + backend.api_key.encode())] if backend.api_key else []
         in_flight = self._fleet.in_flight(backend.name)
         try:
-            # One limit on the whole: httpx's own starts anew with every byte.
-            async with asyncio.timeout(self._timeout):
-                response = await self._client.get(f"{backend.url}/metrics", headers=headers, timeout=None)
-        except (httpx.HTTPError, TimeoutError) as error:
-            self._fleet.failed(backend.name, f"/metrics: {type(error).__name__}")
+            page = await get(self._client, backend, "/metrics", self._timeout)
+        except (httpx.HTTPError, TimeoutError):
             return
-        if response.status_code != httpx.codes.OK:
-            self._fleet.failed(backend.name, f"/metrics answered {response.status_code}")
-            return
-        if (load := parse_load(response.content, clock.monotonic())) is not None:
-            self._fleet.loaded(backend.name, load, in_flight)
-        else:
-            self._fleet.reachable(backend.name)
-
-    async def _loop(self, backend: Backend) -> None:
-        while True:
-            await self.once(backend)
-            await asyncio.sleep(self._interval)
+        if page.status_code == httpx.codes.OK:
+            load = parse_load(page.content, clock.monotonic())
+            if load is not None:
+                self._fleet.loaded(backend.name, load, in_flight)

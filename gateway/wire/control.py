@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from gateway.core.classify import classify
 from gateway.core.decide import decide
 from gateway.core.features import extract
+from gateway.core.filters import unavailable
 from gateway.policy.explain import explain
 from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
@@ -77,7 +78,7 @@ class Control:
 
     async def readyz(self) -> PlainTextResponse:
         """At least one backend can take a request."""
-        ready = any(state.available for state in self.fleet.snapshot.states)
+        ready = any(state.available(clock.monotonic()) for state in self.fleet.snapshot.states)
         return PlainTextResponse("ready\n" if ready else "no backend is available\n", 200 if ready else 503)
 
     def metrics(self) -> Response:
@@ -167,17 +168,22 @@ def _policy_status(configuration: Configuration) -> dict[str, Any]:
 
 
 def _backend_status(state: BackendState, now: float) -> dict[str, Any]:
-    backend, load = state.backend, state.load
+    backend, load, why = state.backend, state.load, unavailable(state, now)
     return {
         "name": backend.name,
         "target": backend.target,
         "method": backend.method,
         "draft_tokens": backend.draft_tokens,
         "url": backend.url,
-        "available": state.available,
+        "available": why is None,
         "healthy": state.healthy,
-        "reason": state.reason,
+        "unavailable": why[0] if why else None,
+        "reason": why[1] if why else "",
+        "breaker": state.breaker.phase(now),
+        "trips": state.breaker.trips,
+        "back_in_seconds": round(max(0.0, state.back_at - now), 3),
         "in_flight": state.in_flight,
+        "limit": state.limit(now),
         "max_in_flight": backend.max_in_flight,
         "running": load.running if load else None,
         "waiting": load.waiting if load else None,

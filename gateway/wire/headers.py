@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -65,3 +66,16 @@ def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """Value of the first header of that lower-case name."""
     return next((value for key, value in headers if key == name), None)
+
+
+def retry_after(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
+    """Seconds that an answer asks to wait, by its sender's clock; None where it says nothing intelligible."""
+    given = {name: value.decode("latin-1").strip() for name, value in headers}
+    wanted = given.get(b"retry-after", "")
+    if wanted.isascii() and wanted.isdigit():
+        return float(wanted)
+    try:
+        wait = parsedate_to_datetime(wanted) - parsedate_to_datetime(given.get(b"date", ""))
+    except (ValueError, TypeError):  # no date, or one with a time zone and one without
+        return None
+    return max(0.0, wait.total_seconds())

@@ -97,7 +97,7 @@ def test_a_plan_holds_only_available_backends_of_the_target_each_once(
     names = order(decision)
     assert names
     assert len(set(names)) == len(names)
-    assert all(known[name].available for name in names)
+    assert all(known[name].available(NOW) for name in names)
     if decision.target:
         assert {known[name].backend.target for name in names} == {decision.target}
     assert decision.reason in reasons.CHOICES
@@ -140,7 +140,7 @@ def test_a_capable_backend_always_precedes_an_incapable_one(
         if request["backend"] is None
         and decision.target in ("", one.backend.target)
         and any(selects(selector, one.backend) for selector in by.prefer)
-        and unavailable(one) is None
+        and unavailable(one, NOW) is None
         and incapable(one, asked) is None
     ]
     assert not usable or able[0]

@@ -1,15 +1,36 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.core.budget import Budget
 from gateway.core.decide import Candidate, Decision
-from gateway.core.failover import REMOVED, RETRIED_STATUSES, GiveUp, Try, next_step, retryable
+from gateway.core.failover import (
+    ASIDE,
+    ELSEWHERE,
+    FINAL,
+    LATE,
+    ONCE,
+    RULES,
+    UNSENT,
+    GiveUp,
+    Rule,
+    Try,
+    next_step,
+    rule,
+)
+from gateway.core.outcome import PHASES
 from tests.factories import attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gateway.core.outcome import Attempt
+
+PLENTY = Budget(10.0, at=0.0)
+SPENT = Budget(0.0, at=0.0)
 
 
 def plan(*names: str, max_attempts: int = 3) -> Decision:
@@ -21,77 +42,151 @@ def plan(*names: str, max_attempts: int = 3) -> Decision:
 
 
 def step(
-    decision: Decision, *attempts: Attempt, delivered: bool = False, now: float = 0.0, deadline: float = 60.0
-) -> Try | GiveUp:
-    return next_step(decision, attempts, delivered=delivered, now=now, deadline=deadline)
+    decision: Decision,
+    *attempts: Attempt,
+    delivered: bool = False,
+    now: float = 0.0,
+    available: Callable[[str], bool] = lambda _: True,
+    budget: Budget = PLENTY,
+) -> str:
+    """Which backend is next, or why none is."""
+    found = next_step(
+        decision, attempts, delivered=delivered, now=now, deadline=60.0, available=available, budget=budget
+    )
+    return f"gives up: {found.why}" if isinstance(found, GiveUp) else found.backend
+
+
+def status(code: int, backend: str = "a") -> Attempt:
+    return attempt(backend, f"status:{code}", code, "first_byte")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    {
+        "connect": (UNSENT, UNSENT, UNSENT, UNSENT, UNSENT),
+        "timeout:connect": (UNSENT, UNSENT, UNSENT, UNSENT, UNSENT),
+        "reset": (UNSENT, ELSEWHERE, ELSEWHERE, ELSEWHERE, ELSEWHERE),
+        "protocol": (ELSEWHERE,) * 5,
+        "ended_early": (ELSEWHERE,) * 5,
+        "error_event": (ONCE,) * 5,
+        "timeout:first_byte": (ONCE,) * 5,
+        "timeout:idle": (ONCE,) * 5,
+        "timeout:total": (LATE, LATE, LATE, FINAL, FINAL),
+        "too_large": (FINAL,) * 5,
+        "client_gone": (FINAL,) * 5,
+        "something_new": (ONCE,) * 5,
+    }.items(),
+)
+def test_the_rule_of_each_failure_in_each_phase(error: str, expected: tuple[Rule, ...]) -> None:
+    assert tuple(rule(attempt("a", error, phase=phase)) for phase in PHASES) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (400, FINAL), (401, FINAL), (404, FINAL), (405, FINAL), (408, FINAL), (413, FINAL), (422, FINAL),
+        (429, ASIDE), (500, ONCE), (501, FINAL), (502, ELSEWHERE), (503, ELSEWHERE), (504, ELSEWHERE), (520, ONCE),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("phase", PHASES)
+def test_the_rule_of_each_status(code: int, expected: Rule, phase: str) -> None:
+    assert rule(attempt("a", f"status:{code}", code, phase)) == expected
+
+
+def test_every_failure_has_a_rule_in_every_phase() -> None:
+    assert len(RULES) == len({error for error, _ in RULES}) * len(PHASES)
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_server_that_says_when_to_come_back_is_not_to_blame(code: int) -> None:
+    assert rule(replace(status(code), retry_after=3.0)) == ASIDE
 
 
 def test_the_first_candidate_comes_first() -> None:
-    assert step(plan("a", "b")) == Try("a")
+    assert step(plan("a", "b")) == "a"
 
 
 def test_after_a_failure_comes_the_next_one_that_was_not_tried() -> None:
-    assert step(plan("a", "b", "c"), attempt("a")) == Try("b")
-    assert step(plan("a", "b", "c"), attempt("a"), attempt("b")) == Try("c")
-    assert step(plan("a", "b", "c"), attempt("b")) == Try("a")
+    assert step(plan("a", "b", "c"), attempt("a")) == "b"
+    assert step(plan("a", "b", "c"), attempt("a"), attempt("b")) == "c"
+    assert step(plan("a", "b", "c"), attempt("b")) == "a"
+
+
+def test_one_that_may_get_no_requests_any_more_is_passed_over() -> None:
+    assert step(plan("a", "b", "c"), attempt("a"), available=lambda name: name != "b") == "c"
+    assert step(plan("a", "b"), attempt("a"), available=lambda name: name != "b") == "gives up: exhausted"
 
 
 def test_what_was_delivered_cannot_be_tried_again() -> None:
-    assert step(plan("a", "b"), attempt("a", "reset", phase="first_byte"), delivered=True) == GiveUp(
-        "delivered"
-    )
+    broken = attempt("a", "reset", phase="first_byte")
+    assert step(plan("a", "b"), broken, delivered=True) == "gives up: delivered"
 
 
 def test_an_answer_about_the_request_is_final() -> None:
-    assert step(plan("a", "b"), attempt("a", "status:400", 400, "done")) == GiveUp("not_retryable")
+    assert step(plan("a", "b"), status(400)) == "gives up: not_retryable"
 
 
 def test_only_the_last_attempt_says_whether_to_go_on() -> None:
-    assert step(plan("a", "b", "c"), attempt("a"), attempt("b", "status:404", 404)) == GiveUp("not_retryable")
+    assert step(plan("a", "b", "c"), attempt("a"), status(404, "b")) == "gives up: not_retryable"
+
+
+def test_what_the_request_may_have_caused_is_tried_once_more() -> None:
+    assert step(plan("a", "b", "c"), status(500)) == "b"
+    assert step(plan("a", "b", "c"), status(500), status(500, "b")) == "gives up: not_retryable"
+    timed_out = attempt("b", "timeout:first_byte", phase="sent")
+    assert step(plan("a", "b", "c"), status(500), timed_out) == "gives up: not_retryable"
+    assert step(plan("a", "b", "c"), attempt("a"), status(500, "b")) == "c"
+    assert step(plan("a", "b", "c"), status(500), attempt("b")) == "c"
 
 
 def test_the_limit_of_the_policy_holds() -> None:
     decision = plan("a", "b", "c", max_attempts=2)
-    assert step(decision, attempt("a"), attempt("b")) == GiveUp("attempts")
-    assert step(plan("a", max_attempts=1), attempt("a")) == GiveUp("attempts")
-
-
-def test_a_backend_that_left_the_fleet_was_not_tried() -> None:
-    gone = attempt("a", REMOVED)
-    assert step(plan("a", "b", max_attempts=1), gone) == Try("b")
-    assert step(plan("a", "b", "c", max_attempts=1), gone, attempt("b")) == GiveUp("attempts")
-    assert step(plan("a", "b", max_attempts=1), gone, attempt("b", REMOVED)) == GiveUp("exhausted")
+    assert step(decision, attempt("a"), attempt("b")) == "gives up: attempts"
+    assert step(plan("a", max_attempts=1), attempt("a")) == "gives up: attempts"
 
 
 def test_no_candidate_is_tried_twice() -> None:
-    assert step(plan("a", "b", max_attempts=9), attempt("a"), attempt("b")) == GiveUp("exhausted")
+    assert step(plan("a", "b", max_attempts=9), attempt("a"), attempt("b")) == "gives up: exhausted"
 
 
-@pytest.mark.parametrize(("now", "expected"), [(59.9, Try("b")), (60.0, GiveUp("deadline"))])
-def test_the_deadline_ends_it(now: float, expected: Try | GiveUp) -> None:
+@pytest.mark.parametrize(("now", "expected"), [(59.9, "b"), (60.0, "gives up: deadline")])
+def test_the_deadline_ends_it(now: float, expected: str) -> None:
     assert step(plan("a", "b"), attempt("a"), now=now) == expected
 
 
 def test_a_request_that_read_its_body_until_the_deadline_is_not_sent() -> None:
-    assert step(plan("a"), now=61.0) == GiveUp("deadline")
+    assert step(plan("a"), now=61.0) == "gives up: deadline"
+
+
+def test_a_further_attempt_needs_a_budget() -> None:
+    reset = attempt("a", "reset", phase="sent")
+    assert step(plan("a", "b"), reset, budget=Budget(1.0, at=0.0)) == "b"
+    assert step(plan("a", "b"), reset, budget=SPENT) == "gives up: budget"
+
+
+def test_a_first_attempt_and_one_after_nothing_was_sent_are_free() -> None:
+    assert step(plan("a", "b"), budget=SPENT) == "a"
+    assert step(plan("a", "b"), attempt("a", "connect"), budget=SPENT) == "b"
+
+
+def test_where_nobody_is_left_the_budget_is_not_the_reason() -> None:
+    assert step(plan("a"), attempt("a", "reset", phase="sent"), budget=SPENT) == "gives up: exhausted"
 
 
 @pytest.mark.parametrize(
-    "error", ["connect", "reset", "timeout:first_byte", "ended_early", "error_event", "removed"]
+    ("failures", "costs"),
+    [([], False), (["connect"], False), (["reset"], True), (["reset", "connect"], False)],
 )
-def test_a_failure_of_the_server_may_be_tried_elsewhere(error: str) -> None:
-    assert retryable(attempt(error=error))
-
-
-def test_nobody_waits_for_another_answer_once_the_client_is_gone() -> None:
-    assert not retryable(attempt(error="client_gone"))
-
-
-@pytest.mark.parametrize("status", sorted(RETRIED_STATUSES))
-def test_a_status_of_the_server_may_be_tried_elsewhere(status: int) -> None:
-    assert retryable(attempt(error=f"status:{status}", status=status))
-
-
-@pytest.mark.parametrize("status", [400, 401, 404, 405, 408, 413, 422, 501])
-def test_a_status_of_the_request_is_the_same_everywhere(status: int) -> None:
-    assert not retryable(attempt(error=f"status:{status}", status=status))
+def test_a_step_says_whether_it_takes_from_the_budget(failures: list[str], costs: bool) -> None:
+    phases = {"connect": "connect", "reset": "sent"}
+    made = [attempt(name, error, phase=phases[error]) for name, error in zip("ab", failures, strict=False)]
+    found = next_step(
+        plan("a", "b", "c"),
+        made,
+        delivered=False,
+        now=0.0,
+        deadline=1.0,
+        available=lambda _: True,
+        budget=PLENTY,
+    )
+    assert found == Try("abc"[len(made)], costs)

@@ -1,30 +1,56 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.core import reasons
+from gateway.core.breaker import Breaker
 from gateway.core.filters import CHARS_PER_TOKEN_AT_MOST, incapable, unavailable
 from tests.factories import features, state
 
+NOW = 100.0
+
 
 def test_a_healthy_server_below_its_limit_is_available() -> None:
-    assert unavailable(state(in_flight=1, max_in_flight=2)) is None
+    assert unavailable(state(in_flight=1, max_in_flight=2), NOW) is None
+
+
+def test_a_server_that_failed_too_often_is_out_for_a_time() -> None:
+    one = replace(state(), breaker=Breaker("consecutive_failures", until=104.0))
+    assert unavailable(one, NOW) == (reasons.BREAKER_OPEN, "it failed too often, next trial in 4.0 s")
+    assert unavailable(one, 104.0) is None
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_asked() -> None:
+    one = replace(state(), retry_at=107.0)
+    assert unavailable(one, NOW) == (reasons.RETRY_AFTER, "it asked to be left alone for another 7.0 s")
+    assert unavailable(one, 107.0) is None
+
+
+def test_a_server_that_is_back_gets_little_at_first() -> None:
+    one = replace(state(in_flight=2, max_in_flight=8), breaker=Breaker(since=98.0, warm_at=106.0))
+    words = "2 requests in flight, its limit while it warms up"
+    assert unavailable(one, NOW) == (reasons.WARMING_UP, words)
+    assert unavailable(one, 101.0) is None
+    full = replace(one, in_flight=8)
+    assert unavailable(full, NOW) == (reasons.FULL, "8 requests in flight, its limit")
 
 
 def test_a_server_at_its_limit_is_full() -> None:
-    no = unavailable(state(in_flight=2, max_in_flight=2))
+    no = unavailable(state(in_flight=2, max_in_flight=2), NOW)
     assert no == (reasons.FULL, "2 requests in flight, its limit")
 
 
 def test_an_unhealthy_server_says_why() -> None:
-    assert unavailable(state(healthy=False, reason="/metrics answered 503")) == (
+    assert unavailable(state(healthy=False, reason="/health answered 503"), NOW) == (
         reasons.UNHEALTHY,
-        "/metrics answered 503",
+        "/health answered 503",
     )
 
 
 def test_unhealthy_weighs_more_than_full() -> None:
-    no = unavailable(state(healthy=False, reason="reset", in_flight=9, max_in_flight=2))
+    no = unavailable(state(healthy=False, reason="reset", in_flight=9, max_in_flight=2), NOW)
     assert no == (reasons.UNHEALTHY, "reset")
 
 

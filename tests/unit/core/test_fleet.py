@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.core.breaker import Breaker
 from gateway.core.fleet import METHODS
 from tests.factories import backend, load, snapshot, state
 
@@ -29,7 +30,22 @@ def test_labels_tell_backends_apart_although_they_cannot_be_hashed() -> None:
     [(0, True, True), (1, True, True), (2, True, False), (3, True, False), (0, False, False)],
 )
 def test_available_is_healthy_and_not_full(in_flight: int, healthy: bool, available: bool) -> None:
-    assert state(in_flight=in_flight, healthy=healthy, max_in_flight=2).available is available
+    assert state(in_flight=in_flight, healthy=healthy, max_in_flight=2).available(0.0) is available
+
+
+@pytest.mark.parametrize(("until", "retry_at"), [(7.0, 0.0), (0.0, 7.0), (7.0, 3.0), (3.0, 7.0)])
+def test_available_is_let_through_and_not_asked_to_wait(until: float, retry_at: float) -> None:
+    one = replace(state(), breaker=Breaker("trial_failed", until=until), retry_at=retry_at)
+    assert one.back_at == 7.0
+    assert not one.available(6.9)
+    assert one.available(7.0)
+
+
+def test_available_is_within_the_limit_of_a_slow_start() -> None:
+    one = replace(state(in_flight=4, max_in_flight=8), breaker=Breaker(since=10.0, warm_at=18.0))
+    assert (one.limit(14.0), one.available(14.0)) == (4, False)
+    assert (one.limit(15.0), one.available(15.0)) == (5, True)
+    assert one.limit(18.0) == 8
 
 
 def test_without_a_scrape_our_own_requests_are_all_that_is_known() -> None:

@@ -65,7 +65,7 @@ def test_a_revision_is_the_beginning_of_the_content_hash() -> None:
 
 def test_an_idle_fleet_has_every_backend_available() -> None:
     idle = Fleet((backend(section(), {}),), "r1").idle()
-    assert [(state.backend.name, state.available, state.in_flight) for state in idle.states] == [
+    assert [(state.backend.name, state.available(0.0), state.in_flight) for state in idle.states] == [
         ("a", True, 0)
     ]
     assert idle.revision == "r1"

@@ -3,13 +3,12 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from gateway.core.fleet import Load
-from gateway.runtime import tasks
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.scrape import Scraper, parse_load
 from tests.factories import backend
@@ -159,10 +158,8 @@ async def client(servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def scraper(fleet: Fleet, client: httpx.AsyncClient) -> AsyncIterator[Scraper]:
-    one = Scraper(fleet, client, interval=0.0, timeout=30.0)
-    yield one
-    await one.close()
+def scraper(fleet: Fleet, client: httpx.AsyncClient) -> Scraper:
+    return Scraper(fleet, client, timeout=30.0)
 
 
 def state(fleet: Fleet, name: str = "a") -> BackendState:
@@ -197,132 +194,50 @@ async def test_what_is_sent_while_a_scrape_is_under_way_is_counted(
     assert (state(fleet).in_flight, state(fleet).since_load) == (2, 1)
 
 
-async def test_the_key_goes_along_whatever_it_holds(scraper: Scraper, servers: Servers) -> None:
-    await scraper.once(backend("a", api_key="clé"))
-    assert servers.requests.get_nowait().headers.raw[-1] == (b"authorization", "Bearer clé".encode())
-
-
-async def test_unreachable_then_unhealthy_then_healthy_again(
+async def test_a_page_that_cannot_be_had_leaves_the_last_one(
     fleet: Fleet, scraper: Scraper, servers: Servers
 ) -> None:
-    good = servers.answer
+    await scraper.once(only(fleet))
+    before = fleet.snapshot
 
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
     servers.answer = refuse
     await scraper.once(only(fleet))
-    assert (state(fleet).healthy, state(fleet).reason) == (False, "/metrics: ConnectError")
-    servers.answer = good
-    await scraper.once(only(fleet))
-    assert (state(fleet).healthy, state(fleet).reason) == (True, "")
-    assert state(fleet).load is not None
+    assert fleet.snapshot is before
 
 
 @pytest.mark.parametrize("status", [307, 401, 404, 500, 503])
-async def test_any_answer_but_200_is_a_failure(
+async def test_any_answer_but_200_says_nothing_of_the_load(
     fleet: Fleet, scraper: Scraper, servers: Servers, status: int
 ) -> None:
     servers.answer = lambda _: httpx.Response(status, content=LOAD)
     await scraper.once(only(fleet))
-    assert (state(fleet).healthy, state(fleet).reason) == (False, f"/metrics answered {status}")
-    assert state(fleet).load is None
+    assert (state(fleet).healthy, state(fleet).load) == (True, None)
 
 
-async def test_a_server_that_does_not_say_how_busy_it_is_is_reachable(
-    fleet: Fleet, scraper: Scraper, servers: Servers
+@pytest.mark.parametrize(
+    "page",
+    [b"process_cpu_seconds_total 1\n", b"vllm:num_requests_running NaN\nvllm:num_requests_waiting 0\n", b""],
+)
+async def test_a_server_that_does_not_say_how_busy_it_is_has_no_load(
+    fleet: Fleet, scraper: Scraper, servers: Servers, page: bytes
 ) -> None:
-    fleet.failed("a", "reset")
-    servers.answer = lambda _: httpx.Response(200, content=b"process_cpu_seconds_total 1\n")
+    servers.answer = lambda _: httpx.Response(200, content=page)
     await scraper.once(only(fleet))
-    assert state(fleet).healthy
     assert state(fleet).load is None
 
 
-async def test_a_server_that_does_not_answer_in_time_has_failed(
+async def test_a_server_that_does_not_answer_in_time_leaves_the_last_load(
     fleet: Fleet, client: httpx.AsyncClient, servers: Servers
 ) -> None:
     servers.hang = True  # longer than any limit on a single read could notice
-    await Scraper(fleet, client, interval=0.0, timeout=0.0).once(only(fleet))
-    assert (state(fleet).healthy, state(fleet).reason) == (False, "/metrics: TimeoutError")
+    await Scraper(fleet, client, timeout=0.0).once(only(fleet))
+    assert state(fleet).load is None
 
 
-async def test_each_backend_is_scraped_again_and_again(
-    fleet: Fleet, scraper: Scraper, servers: Servers
-) -> None:
-    fleet.replace([backend("a"), backend("b")], "fleet-2")
-    scraper.sync()
-    hosts = [(await servers.requests.get()).url.host for _ in range(6)]
-    assert sorted(hosts) == ["a.test"] * 3 + ["b.test"] * 3
-
-
-async def test_a_slow_backend_delays_nobody_else(fleet: Fleet, scraper: Scraper, servers: Servers) -> None:
-    fleet.replace([backend("slow"), backend("b")], "fleet-2")
-    servers.hang = True
-    scraper.sync()
-    assert (await servers.requests.get()).url.host in ("slow.test", "b.test")
-    assert (await servers.requests.get()).url.host in ("slow.test", "b.test")
-    fleet.replace([backend("slow"), backend("c")], "fleet-3")
-    servers.hang = False
-    scraper.sync()
-    assert [(await servers.requests.get()).url.host for _ in range(3)] == ["c.test"] * 3
-
-
-async def test_a_failure_does_not_end_the_loop(fleet: Fleet, scraper: Scraper, servers: Servers) -> None:
-    pages = iter([b"vllm:num_requests_running NaN\nvllm:num_requests_waiting 0\n", b"", LOAD])
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        if (content := next(pages, None)) is None:
-            raise httpx.ReadError("reset", request=request)
-        return httpx.Response(200, content=content)
-
-    servers.answer = answer
-    scraper.sync()
-    for _ in range(5):
-        await servers.requests.get()
-    assert (state(fleet).healthy, state(fleet).reason) == (False, "/metrics: ReadError")
-    assert state(fleet).load is not None
-
-
-async def test_there_is_one_loop_for_each_backend_of_the_fleet(fleet: Fleet, scraper: Scraper) -> None:
-    def names() -> list[str]:
-        running = (one.get_name() for one in tasks._running if not one.cancelling())
-        return sorted(name for name in running if name.startswith("scrape"))
-
-    scraper.sync()
-    scraper.sync()
-    assert names() == ["scrape a"]
-    fleet.replace([backend("a"), backend("b")], "fleet-2")
-    scraper.sync()
-    assert names() == ["scrape a", "scrape b"]
-    kept = {one for one in tasks._running if one.get_name() == "scrape b"}
-    fleet.replace([backend("b"), backend("c")], "fleet-3")
-    scraper.sync()
-    assert names() == ["scrape b", "scrape c"]
-    assert kept < tasks._running
-    await scraper.close()
-    assert names() == []
-
-
-async def test_a_backend_that_moved_is_scraped_at_its_new_address(
-    fleet: Fleet, scraper: Scraper, servers: Servers
-) -> None:
-    scraper.sync()
-    await servers.requests.get()
-    moved: dict[str, Any] = {"url": "http://new.test:8000"}
-    fleet.replace([backend("a", **moved)], "fleet-2")
-    scraper.sync()
-    while not servers.requests.empty():
-        servers.requests.get_nowait()
-    assert [(await servers.requests.get()).url.host for _ in range(3)] == ["new.test"] * 3
-
-
-async def test_after_the_end_nothing_is_scraped(scraper: Scraper, servers: Servers) -> None:
-    scraper.sync()
-    await servers.requests.get()
-    await scraper.close()
-    while not servers.requests.empty():
-        servers.requests.get_nowait()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert servers.requests.empty()
+async def test_a_scrape_lets_no_server_back_in(fleet: Fleet, scraper: Scraper) -> None:
+    fleet.down("a", "/health answered 503")
+    await scraper.once(only(fleet))
+    assert not state(fleet).healthy

@@ -1,0 +1,76 @@
+"""Control calls to the servers on a timer: one loop a backend, so that a slow one delays nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from gateway.runtime import tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import httpx
+
+    from gateway.core.fleet import Backend
+    from gateway.runtime.fleet import Fleet
+
+
+async def get(client: httpx.AsyncClient, backend: Backend, path: str, within: float) -> httpx.Response:
+    """Get a page of a backend.
+
+    Args:
+        client: For control calls; never the data path.
+        backend: Whose page.
+        path: Its path.
+        within: Seconds that this may take.
+
+    Raises:
+        httpx.HTTPError: The server cannot be reached or breaks off.
+        TimeoutError: The page is not there in time.
+    """
+    headers = [(b"authorization", b"Bearer " + backend.api_key.encode())] if backend.api_key else []
+    # One limit on the whole: httpx's own starts anew with every byte.
+    async with asyncio.timeout(within):
+        return await client.get(backend.url + path, headers=headers, timeout=None)
+
+
+class Visits:
+    """Does one thing with every backend of a fleet, again and again."""
+
+    def __init__(
+        self, fleet: Fleet, visit: Callable[[Backend], Awaitable[None]], *, interval: float, name: str
+    ) -> None:
+        """Get ready; :meth:`sync` starts.
+
+        Args:
+            fleet: Whose backends.
+            visit: What to do with each; must not raise.
+            interval: Seconds from the end of a visit to the next one.
+            name: What it is called in the names of tasks.
+        """
+        self._fleet = fleet
+        self._visit = visit
+        self._interval = interval
+        self._name = name
+        self._loops: dict[Backend, asyncio.Task[None]] = {}
+
+    def sync(self) -> None:
+        """Run exactly one loop for each backend of the fleet."""
+        wanted = {state.backend for state in self._fleet.snapshot.states}
+        for backend in self._loops.keys() - wanted:
+            self._loops.pop(backend).cancel()
+        for backend in wanted - self._loops.keys():
+            self._loops[backend] = tasks.spawn(self._loop(backend), name=f"{self._name} {backend.name}")
+
+    async def close(self) -> None:
+        """Stop all loops."""
+        loops = list(self._loops.values())
+        self._loops.clear()
+        for loop in loops:
+            await tasks.cancel(loop)
+
+    async def _loop(self, backend: Backend) -> None:
+        while True:
+            await self._visit(backend)
+            await asyncio.sleep(self._interval)
