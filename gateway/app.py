@@ -64,6 +64,9 @@ class Gateway:
             semconv=settings.semconv,
         )
         self._telemetry.observe_fleet(lambda: self._fleet.snapshot, clock.monotonic)
+        self._telemetry.observe_failures(
+            self._fleet.trips, lambda: self._fleet.denied, lambda: self._fleet.retries_left
+        )
         self._telemetry.observe_policy(
             lambda: (self._configuration.config.policy.revision, not self._configuration.problems)
         )

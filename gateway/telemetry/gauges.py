@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from gateway.core.breaker import CLOSED, HALF_OPEN, OPEN
 from gateway.telemetry import names
 from gateway.telemetry.tally import Values, observe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from opentelemetry.metrics import Meter
 
     from gateway.core.fleet import BackendState, Load, Snapshot
     from gateway.core.gain import Gain, Speedup
+
+
+_STATES: Final = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
 
 
 def observe_fleet(meter: Meter, snapshot: Callable[[], Snapshot], clock: Callable[[], float]) -> None:
@@ -43,11 +47,31 @@ def observe_fleet(meter: Meter, snapshot: Callable[[], Snapshot], clock: Callabl
 
     per_backend(names.IN_FLIGHT, lambda state: state.in_flight)
     per_backend(names.HEALTHY, lambda state: int(state.healthy))
+    per_backend(names.AVAILABLE, lambda state: int(state.available(clock())))
+    per_backend(names.LIMIT, lambda state: state.limit(clock()))
+    per_backend(names.BREAKER_STATE, lambda state: _STATES[state.breaker.phase(clock())])
     per_scrape(names.RUNNING, lambda load: load.running)
     per_scrape(names.WAITING, lambda load: load.waiting)
     per_scrape(names.KV_USAGE, lambda load: load.kv_usage)
     per_scrape(names.SCRAPE_AGE, lambda load: clock() - load.at)
     observe(meter, names.BACKEND_INFO, info)
+
+
+def observe_failures(
+    meter: Meter, trips: Mapping[tuple[str, str], int], denied: Callable[[], int], left: Callable[[], float]
+) -> None:
+    """Register what the fleet counts when requests fail.
+
+    Args:
+        meter: Where they belong.
+        trips: How often each breaker opened, by backend and reason; grows.
+        denied: Requests for which there was no budget left.
+        left: Further attempts that the budget allows.
+    """
+    # A copy, since the thread that exports reads while requests end.
+    observe(meter, names.BREAKER_TRIPS, lambda: tuple(trips.items()))
+    observe(meter, names.RETRIES_DENIED, lambda: [((), denied())])
+    observe(meter, names.RETRIES_LEFT, lambda: [((), left())])
 
 
 def observe_gain(meter: Meter, gain: Gain) -> None:

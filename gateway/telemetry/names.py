@@ -189,9 +189,37 @@ SCRAPE_AGE: Final = Metric(
     (BACKEND,),
 )  # fmt: skip
 HEALTHY: Final = Metric(
-    "specroute.backend.healthy", GAUGE, "1", "1 if the backend may get requests, 0 if it was taken out.",
+    "specroute.backend.healthy", GAUGE, "1",
+    "1 if the backend is well and serves its model, 0 if a probe found otherwise or nothing connects to it.",
     (BACKEND,),
 )  # fmt: skip
+AVAILABLE: Final = Metric(
+    "specroute.backend.available", GAUGE, "1",
+    "1 if the backend may get a request now: it is healthy, let through by its breaker, and not full.",
+    (BACKEND,),
+)  # fmt: skip
+LIMIT: Final = Metric(
+    "specroute.backend.limit", GAUGE, "{request}",
+    "Requests that this gateway may hold open now; less than `max_in_flight` while it warms up.", (BACKEND,),
+)  # fmt: skip
+BREAKER_STATE: Final = Metric(
+    "specroute.breaker.state", GAUGE, "1",
+    "0: closed, all requests pass. 1: half-open, single ones try it. 2: open, none passes.", (BACKEND,),
+)  # fmt: skip
+BREAKER_TRIPS: Final = Metric(
+    "specroute.breaker.trips",
+    COUNTER,
+    "{trip}",
+    "Times that the breaker opened, by reason.",
+    (BACKEND, REASON),
+)
+RETRIES_DENIED: Final = Metric(
+    "specroute.retries.denied", COUNTER, "{request}",
+    "Requests that failed because the budget of further attempts was spent.",
+)  # fmt: skip
+RETRIES_LEFT: Final = Metric(
+    "specroute.retries.left", GAUGE, "{attempt}", "Further attempts that the budget allows now."
+)
 BACKEND_INFO: Final = Metric(
     "specroute.backend.info", GAUGE, "1", "Always 1: what the backend is.",
     (BACKEND, TARGET, METHOD, DRAFT_TOKENS),
@@ -229,7 +257,8 @@ POLICY_CURRENT: Final = Metric(
 METRICS: Final = (
     REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, DECISIONS, REJECTIONS,
-    IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, BACKEND_INFO,
+    IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
+    BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""

@@ -97,6 +97,18 @@ class Telemetry:
         self._snapshot = snapshot
         gauges.observe_fleet(self._meter, snapshot, clock)
 
+    def observe_failures(
+        self, trips: Mapping[tuple[str, str], int], denied: Callable[[], int], left: Callable[[], float]
+    ) -> None:
+        """Show trips by backend and reason, and the budget of further attempts. Call it once.
+
+        Args:
+            trips: How often each breaker opened, by backend and reason; grows.
+            denied: Requests for which there was no budget left.
+            left: Further attempts that the budget allows.
+        """
+        gauges.observe_failures(self._meter, trips, denied, left)
+
     def observe_dropped(self, dropped: Callable[[], int]) -> None:
         """Show the Records that never came here. Call it once."""
         gauges.observe_dropped(self._meter, dropped)

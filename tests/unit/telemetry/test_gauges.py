@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.core.breaker import Breaker
 from gateway.telemetry.setup import setup
 
 if TYPE_CHECKING:
@@ -39,7 +41,51 @@ def test_a_server_that_was_never_scraped_shows_no_load(snapshot: Snapshot, serie
     telemetry.observe_fleet(lambda: snapshot, lambda: 0.0)
     found = series(telemetry.exposition())
     shown = {name.split(" ")[0] for name in found if "backend=plain" in name}
-    assert shown == {f"specroute_backend_{name}" for name in ("in_flight", "healthy", "info")}
+    assert shown == {
+        f"specroute_backend_{name}" for name in ("in_flight", "healthy", "available", "limit", "info")
+    } | {"specroute_breaker_state"}
+
+
+@pytest.mark.parametrize(
+    ("breaker", "healthy", "state", "available", "limit"),
+    [
+        (Breaker(), True, 0, 1, 256),
+        (Breaker(), False, 0, 0, 256),
+        (Breaker("trial_failed", until=101.0), True, 2, 0, 256),
+        (Breaker("trial_failed", until=100.0), True, 1, 1, 256),
+        (Breaker(since=90.0, warm_at=110.0), True, 0, 1, 128),
+    ],
+)
+def test_a_backend_is_shown_as_routing_sees_it(
+    snapshot: Snapshot,
+    series: Series,
+    breaker: Breaker,
+    healthy: bool,
+    state: int,
+    available: int,
+    limit: int,
+) -> None:
+    plain = next(one for one in snapshot.states if one.backend.name == "plain")
+    shown = type(snapshot).of([replace(plain, breaker=breaker, healthy=healthy)], "f2")
+    telemetry = setup()
+    telemetry.observe_fleet(lambda: shown, lambda: 100.0)
+    found = series(telemetry.exposition())
+    assert found["specroute_breaker_state backend=plain"] == state
+    assert found["specroute_backend_available backend=plain"] == available
+    assert found["specroute_backend_limit backend=plain"] == limit
+    assert found["specroute_backend_healthy backend=plain"] == healthy
+
+
+def test_trips_and_the_budget_are_shown(series: Series) -> None:
+    trips: dict[tuple[str, str], int] = {}
+    telemetry = setup()
+    telemetry.observe_failures(trips, lambda: 3, lambda: 9.5)
+    assert not any(name.startswith("specroute_breaker_trips") for name in series(telemetry.exposition()))
+    trips["eagle", "failure_share"] = 2
+    found = series(telemetry.exposition())
+    assert found["specroute_breaker_trips_total backend=eagle reason=failure_share"] == 2
+    assert found["specroute_retries_denied_total"] == 3
+    assert found["specroute_retries_left"] == 9.5
 
 
 def test_a_backend_that_left_is_shown_no_longer(snapshot: Snapshot, series: Series) -> None:
