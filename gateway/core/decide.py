@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.core import reasons
 from gateway.core.filters import incapable, unavailable
-from gateway.core.refusal import refusal, why_rejected
+from gateway.core.refusal import back_in, refusal, why_rejected
 from gateway.core.scorers import SCORERS, Costing
 from gateway.core.selectors import Ranking, matches
 
@@ -118,6 +118,7 @@ class NoCandidate:
     Attributes:
         kind: One of :data:`gateway.core.reasons.REFUSALS`.
         busy: A backend that could take the request is only busy, so the client may try again.
+        back_in: Seconds until a backend is let through again, where that is known.
     """
 
     kind: str
@@ -127,6 +128,7 @@ class NoCandidate:
     rejected: tuple[Rejected, ...]
     policy_revision: str
     fleet_revision: str
+    back_in: float | None = None
 
 
 def decide(
@@ -178,6 +180,7 @@ def decide(
             rejected=tuple(sorted_pool.rejected),
             policy_revision=policy.revision,
             fleet_revision=snapshot.revision,
+            back_in=back_in(sorted_pool.rejected, states, now),
         )
 
     usual = _order(chosen_from, route, policy, draw, now)

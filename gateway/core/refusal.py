@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gateway.core.fleet import BackendState, Snapshot
     from gateway.core.policy import Policy, Route
 
+_FOR_A_TIME: Final = frozenset({reasons.BREAKER_OPEN, reasons.RETRY_AFTER})
+_AT_ANY_MOMENT: Final = frozenset({reasons.FULL, reasons.WARMING_UP})
+
 NAMED_AT_MOST: Final = 5
 """Names in one sentence; a large fleet would make it unreadable."""
 
@@ -58,6 +61,21 @@ def why_rejected(rejected: Sequence[Rejected], route: Route) -> str:
     passed = {reasons.NOT_PREFERRED, reasons.NOT_PINNED}
     named = [f"{one.backend}: {one.detail}" for one in rejected if one.reason not in passed]
     return _few(named, "; ") or f"route {route.name} names no backend of this model"
+
+
+def back_in(rejected: Sequence[Rejected], states: Sequence[BackendState], now: float) -> float | None:
+    """Seconds until one of those that are out for a known time is back; None if another may be free sooner.
+
+    Args:
+        rejected: Why each backend is out.
+        states: Those backends, and maybe others.
+        now: Monotonic seconds.
+    """
+    why = {one.backend: one.reason for one in rejected}
+    if not _AT_ANY_MOMENT.isdisjoint(why.values()):
+        return None
+    known = [state.back_at - now for state in states if why.get(state.backend.name) in _FOR_A_TIME]
+    return min(known, default=None)
 
 
 def _few(words: list[str], separator: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -85,17 +86,11 @@ def refused(no: NoCandidate) -> Problem:
         return Problem(400, no.detail, "invalid_request_error", no.kind)
     if no.kind == reasons.PIN_NOT_ALLOWED:
         return Problem(403, no.detail, "invalid_request_error", no.kind)
+    wait = RETRY_AFTER_SECONDS if no.back_in is None else max(RETRY_AFTER_SECONDS, ceil(no.back_in))
     if no.busy:
-        return Problem(
-            429,
-            f"all backends are busy: {no.detail}",
-            "rate_limit_error",
-            no.kind,
-            retry_after=RETRY_AFTER_SECONDS,
-        )
-    return Problem(
-        503, f"no backend is available: {no.detail}", "server_error", no.kind, retry_after=RETRY_AFTER_SECONDS
-    )
+        busy = f"all backends are busy: {no.detail}"
+        return Problem(429, busy, "rate_limit_error", no.kind, retry_after=wait)
+    return Problem(503, f"no backend is available: {no.detail}", "server_error", no.kind, retry_after=wait)
 
 
 def unreachable(backend: str, error: str) -> Problem:

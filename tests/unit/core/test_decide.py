@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.core import reasons
+from gateway.core.breaker import Breaker
 from gateway.core.decide import CostPart, Decision, Draw, NoCandidate, Rejected, decide
 from gateway.core.policy import Match, Policy, Selector, WeightedScorer
 from tests.factories import (
@@ -237,6 +238,23 @@ def test_when_all_are_full_the_client_may_try_again() -> None:
 def test_when_all_are_down_it_is_not_busy() -> None:
     no = refused(state("a", healthy=False, reason="reset"))
     assert (no.kind, no.busy) == (reasons.ALL_REJECTED, False)
+
+
+def test_when_all_are_left_alone_for_a_time_the_client_is_told_how_long() -> None:
+    asked = replace(state("a"), retry_at=NOW + 9.0)
+    no = refused(asked, state("b", healthy=False, reason="reset"))
+    assert (no.busy, no.back_in) == (True, 9.0)
+    broken = replace(state("a"), breaker=Breaker("trial_failed", until=NOW + 7.0))
+    no = refused(broken)
+    assert (no.busy, no.back_in, no.rejected[0].reason) == (False, 7.0, reasons.BREAKER_OPEN)
+
+
+def test_a_server_that_is_back_takes_what_it_may_so_far() -> None:
+    warming = replace(
+        state("a", in_flight=1, max_in_flight=8), breaker=Breaker(since=NOW, warm_at=NOW + 10.0)
+    )
+    no = refused(warming)
+    assert (no.busy, no.back_in, no.rejected[0].reason) == (True, None, reasons.WARMING_UP)
 
 
 def test_a_full_backend_that_the_route_does_not_name_is_no_hope() -> None:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gateway.core import reasons
+from gateway.core.breaker import Breaker
 from gateway.core.decide import Rejected
-from gateway.core.refusal import NAMED_AT_MOST, refusal, why_rejected
+from gateway.core.refusal import NAMED_AT_MOST, back_in, refusal, why_rejected
 from tests.factories import ALIAS, TARGET, features, policy, route, snapshot, state
 
 if TYPE_CHECKING:
+    from gateway.core.fleet import BackendState
     from gateway.core.policy import Policy
 
 STATES = (state("a"), state("b"), state("x", target="org/Other"))
@@ -70,3 +73,30 @@ def test_few_are_named(more: int, ending: str) -> None:
     names = [f"d{number}" for number in range(NAMED_AT_MOST + more)]
     named = "; ".join(f"{name}: reset" for name in names[:5])
     assert why_rejected(out(*names), route()) == named + ending
+
+
+def waiting(name: str, *, until: float = 0.0, retry_at: float = 0.0) -> BackendState:
+    reason = "trial_failed" if until else ""
+    return replace(state(name), breaker=Breaker(reason, until=until), retry_at=retry_at)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (reasons.UNHEALTHY, 4.0),
+        (reasons.NOT_PREFERRED, 4.0),
+        (reasons.RETRY_AFTER, 2.0),
+        (reasons.FULL, None),
+        (reasons.WARMING_UP, None),
+    ],
+)
+def test_the_first_to_be_back_counts_unless_another_may_be_free_sooner(
+    reason: str, expected: float | None
+) -> None:
+    rejected = [Rejected("a", reasons.BREAKER_OPEN, ""), Rejected("b", reason, "")]
+    states = [waiting("a", until=104.0), waiting("b", retry_at=102.0), waiting("c", until=101.0)]
+    assert back_in(rejected, states, 100.0) == expected
+
+
+def test_where_nobody_is_out_for_a_known_time_nothing_is_known() -> None:
+    assert back_in([Rejected("a", reasons.UNHEALTHY, "")], [state("a")], 100.0) is None

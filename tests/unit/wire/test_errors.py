@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +29,13 @@ def test_refusals_become_the_status_a_client_expects(refusal, status, retry):
     assert problem.status == status
     assert ((b"retry-after", b"1") in problem.response_headers()) is retry
     assert "words" in problem.message
+
+
+@pytest.mark.parametrize(("back_in", "told"), [(None, b"1"), (0.2, b"1"), (4.01, b"5")])
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_refusal_says_when_to_come_back(busy, back_in, told):
+    refusal = replace(no(reasons.ALL_REJECTED, busy=busy), back_in=back_in)
+    assert (b"retry-after", told) in errors.refused(refusal).response_headers()
 
 
 def test_bodies_are_shaped_as_openai_clients_read_them():

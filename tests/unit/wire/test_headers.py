@@ -1,3 +1,5 @@
+import pytest
+
 from gateway.wire import headers
 
 
@@ -41,3 +43,25 @@ def test_a_backends_headers_lose_what_we_set_ourselves():
 def test_the_first_header_of_a_name_counts():
     assert headers.first([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")], b"a") == b"1"
     assert headers.first([], b"a") is None
+
+
+DATE = (b"date", b"Mon, 30 Nov 2026 12:00:00 GMT")
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ([(b"retry-after", b"7")], 7.0),
+        ([(b"retry-after", b" 0 ")], 0.0),
+        ([(b"retry-after", b"Mon, 30 Nov 2026 12:01:30 GMT"), DATE], 90.0),
+        ([(b"retry-after", b"Mon, 30 Nov 2026 11:00:00 GMT"), DATE], 0.0),
+        ([(b"retry-after", b"Mon, 30 Nov 2026 12:01:30 GMT")], None),
+        ([(b"retry-after", b"Mon, 30 Nov 2026 12:01:30 -0000"), DATE], None),
+        ([(b"retry-after", b"soon"), DATE], None),
+        ([(b"retry-after", b"-1"), DATE], None),
+        ([(b"retry-after", "²".encode("latin-1")), DATE], None),
+        ([DATE], None),
+    ],
+)
+def test_when_an_answer_asks_to_be_tried_again(given, seconds):
+    assert headers.retry_after(given) == seconds
