@@ -17,8 +17,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    from gateway.cli import check, demo, explain, serve, sim
+    from gateway.cli import check, demo, explain, launch, serve, sim
 
-    for module in (serve, demo, check, explain, sim):
+    for module in (serve, demo, check, explain, launch, sim):
         module.register(app)
     app()

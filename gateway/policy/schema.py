@@ -51,6 +51,27 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class LaunchSection(Section):
+    """How `specroute launch` starts a server; the gateway does not read it."""
+
+    tensor_parallel: Count = Field(default=1, description="GPUs the server is spread over.")
+    gpus: list[Amount] | None = Field(
+        default=None, description="Numbers of the GPUs it gets; left out: the next free ones."
+    )
+    args: dict[str, bool | int | float | Text] = Field(
+        default_factory=dict, description="Further flags of vLLM without --; true is a bare flag."
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="Further environment variables.")
+    speculative: dict[str, Any] = Field(
+        default_factory=dict, description="Further keys of --speculative-config."
+    )
+    block_size: Count | None = Field(
+        default=None, description="Block size of the draft, where its checkpoint is not at hand."
+    )
+    image: Text | None = Field(default=None, description="Container image.")
+    hardware: str = Field(default="", description="GPU that the values were measured on.")
+
+
 class BackendSection(Section):
     """One vLLM server."""
 
@@ -77,6 +98,9 @@ class BackendSection(Section):
     labels: dict[str, Text] = Field(default_factory=dict, description="Free text by name, for selectors.")
     api_key_env: Text | None = Field(
         default=None, description="Environment variable that holds the server's API key."
+    )
+    launch: LaunchSection = Field(
+        default_factory=LaunchSection, description="How `specroute launch` starts it."
     )
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>")
 END_OF_TURN: Final = 2
+MASK: Final = 3
 VOCABULARY: Final = 2048
 LOOPS_END: Final = 1024
 LOOP: Final = 16
@@ -61,6 +62,23 @@ def successors(*, faulty: bool = False) -> list[int]:
     return following
 
 
+def few_faults() -> dict[int, int]:
+    """What a draft believes that can only err after so many tokens as its hidden state is wide allows.
+
+    Its 32 faults are the first of the other draft's after :data:`UNREPEATED`.
+    """
+    believed, right = successors(faulty=True), successors()
+    faults = [token for token in range(UNREPEATED, VOCABULARY) if believed[token] != right[token]]
+    # It takes one token for another of a loop, a different one each time.
+    return {token: len(SPECIAL) + LOOP * number for number, token in enumerate(faults[:32])}
+
+
+def mostly_right() -> list[int]:
+    """The next token by the last one as a draft with :func:`few_faults` believes."""
+    right, mistaken = successors(), few_faults()
+    return [right[mistaken.get(token, token)] for token in range(VOCABULARY)]
+
+
 def tokens_after(token: int) -> Iterator[int]:
     """The greedy answer to a prompt that ends in this token, without end."""
     following = successors()
@@ -90,20 +108,31 @@ class Acceptance:
     histogram: tuple[int, ...]
 
 
-def acceptance(token: int, length: int, draft_tokens: int) -> Acceptance:
-    """Acceptance of the faulty draft over an answer of so many tokens.
+def acceptance(
+    token: int,
+    length: int,
+    draft_tokens: int,
+    *,
+    believed: Sequence[int] | None = None,
+    depth: int | None = None,
+) -> Acceptance:
+    """Acceptance of a draft over an answer of so many tokens.
 
     Args:
         token: Last token of the prompt.
         length: ``max_tokens`` of the request.
         draft_tokens: N.
+        believed: The next token by the last one as the draft sees it; the faulty one's if left out.
+        depth: Tokens of a draft that can be right at most; N if left out.
     """
-    right, believed = successors(), successors(faulty=True)
+    right = successors()
+    believed = successors(faulty=True) if believed is None else believed
+    depth = draft_tokens if depth is None else depth
     histogram = [0] * (draft_tokens + 1)
     token, written = right[token], 1  # the prefill's own token comes without a draft
     while written < length:
         accepted, draft = 0, token
-        while accepted < draft_tokens and believed[draft] == right[draft]:
+        while accepted < depth and believed[draft] == right[draft]:
             draft = right[draft]
             accepted += 1
         histogram[accepted] += 1

@@ -1,4 +1,4 @@
-"""Write tiny checkpoints that speak :mod:`tests.vllm.chain`: a target, a draft model and an EAGLE-3 head.
+"""Write tiny checkpoints that speak :mod:`tests.vllm.chain`: targets and a draft for each method.
 
 Runs in vLLM's environment: python -m tests.vllm.checkpoints FOLDER. Nothing is trained: the output head maps the
 last token's embedding to its successor, and the blocks before it add nothing.
@@ -107,6 +107,89 @@ def eagle3(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
     }
 
 
+def mistaking(embeddings: torch.Tensor) -> torch.Tensor:
+    """Make a map of embeddings that takes each token of the few faults for another, and keeps the rest near."""
+    faults = chain.few_faults()
+    those = embeddings[list(faults)].T.double()
+    others = embeddings[list(faults.values())].T.double()
+    return (torch.eye(HIDDEN) + (others - those) @ torch.linalg.pinv(those)).to(torch.bfloat16)
+
+
+def eagle(embeddings: torch.Tensor) -> Tensors:
+    """Make an EAGLE head that ignores the target's hidden state and errs by its input.
+
+    It uses the target's output head, and its block has no norm before it.
+    """
+    block = inert_block("layers.0")
+    del block["layers.0.input_layernorm.weight"]
+    return block | {"fc.weight": torch.cat([mistaking(embeddings), zeros(HIDDEN, HIDDEN)], dim=1)}
+
+
+def medusa(embeddings: torch.Tensor, heads: int) -> Tensors:
+    """Make heads for the second token after the last one, the third and so on."""
+    right, believed = chain.successors(), chain.successors(faulty=True)
+    tensors: Tensors = {}
+    reached = list(range(chain.VOCABULARY))
+    for number in range(heads):
+        reached = [right[token] for token in reached]
+        tensors[f"blocks.{number}.layers.0.weight"] = zeros(HIDDEN, HIDDEN)
+        tensors[f"lm_heads.{number}.weight"] = head(embeddings, [believed[token] for token in reached])
+    return tensors
+
+
+def dflash(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
+    """Make a DFlash draft whose masks all copy the token before them.
+
+    So its first token is the successor that it believes in, and the others are the same once more: wrong. One
+    coordinate tells masks from other tokens; a mask looks for what has it, and nothing of the target does.
+    """
+    block = inert_block("layers.0")
+    block |= {f"layers.0.self_attn.{name}_norm.weight": ones(HEAD_SIZE) for name in ("q", "k")}
+    block["layers.0.self_attn.q_norm.weight"] *= 4
+    own = embeddings.clone()
+    own[:, 0] = 1
+    own[chain.MASK] = 0
+    own[chain.MASK, 0] = -1
+    slow = HEAD_SIZE // 2 - 1  # the coordinate that turns least with the position
+    seek = torch.zeros(HEAD_SIZE, HIDDEN)
+    seek[slow, 0] = 1
+    gather = torch.zeros(HIDDEN, HEADS * HEAD_SIZE)
+    gather[:HEAD_SIZE, :HEAD_SIZE] = torch.eye(HEAD_SIZE)
+    gather[HEAD_SIZE:, 2 * HEAD_SIZE : 3 * HEAD_SIZE] = torch.eye(HEAD_SIZE)
+    return block | {
+        "layers.0.self_attn.q_proj.weight": -seek.repeat(HEADS, 1).to(torch.bfloat16),
+        "layers.0.self_attn.k_proj.weight": seek.repeat(KV_HEADS, 1).to(torch.bfloat16),
+        "layers.0.self_attn.v_proj.weight": torch.eye(HIDDEN, dtype=torch.bfloat16),
+        "layers.0.self_attn.o_proj.weight": gather.to(torch.bfloat16),
+        "embed_tokens.weight": own.to(torch.bfloat16),
+        "fc.weight": zeros(HIDDEN, 2 * HIDDEN),
+        "hidden_norm.weight": ones(HIDDEN),
+        "norm.weight": ones(HIDDEN),
+        "lm_head.weight": head(own, successors),
+    }
+
+
+def mimo(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
+    """Make a target with a layer of multi-token prediction, which shares its head and errs by its input."""
+    tensors = {
+        "model.embed_tokens.weight": embeddings.to(torch.bfloat16),
+        "model.norm.weight": ones(HIDDEN),
+        "lm_head.weight": head(embeddings, successors),
+    }
+    layer = "model.mtp_layers.0"
+    for prefix in (layer, *(f"model.layers.{number}" for number in range(LAYERS))):
+        tensors |= inert_block(prefix)
+        for name, heads in (("q", HEADS), ("k", KV_HEADS), ("v", KV_HEADS)):
+            tensors[f"{prefix}.self_attn.{name}_proj.bias"] = zeros(heads * HEAD_SIZE)
+    ignore = zeros(HIDDEN, HIDDEN)
+    return tensors | {
+        f"{layer}.token_layernorm.weight": ones(HIDDEN),
+        f"{layer}.hidden_layernorm.weight": ones(HIDDEN),
+        f"{layer}.final_layernorm.weight": ones(HIDDEN),
+        f"{layer}.input_proj.weight": torch.cat([ignore, mistaking(embeddings)], dim=1),
+    }
+
+
 def config(architecture: str, model_type: str, layers: int, **more: object) -> dict[str, Any]:
     return {
         "architectures": [architecture],
@@ -194,6 +277,41 @@ def main(folder: Path) -> None:
             norm_before_residual=True,
         ),
         eagle3(embeddings, believed),
+    )
+    write_model(folder / "eagle", config("LlamaForCausalLM", "llama", 1), eagle(embeddings))
+    write_model(
+        folder / "medusa",
+        {
+            "architectures": ["MedusaModel"],
+            "model_type": "medusa",
+            "hidden_size": HIDDEN,
+            "vocab_size": chain.VOCABULARY,
+            "num_heads": 3,
+            "num_hidden_layers": 1,
+            "max_paths": 64,
+            "topk": 1,
+            "torch_dtype": "bfloat16",
+        },
+        medusa(embeddings, 3),
+    )
+    tapped = {"target_layer_ids": [0, 2], "mask_token_id": chain.MASK}
+    write_model(
+        folder / "dflash",
+        config("DFlashDraftModel", "qwen3", 1, block_size=4, dflash_config=tapped, **tapped),
+        dflash(embeddings, believed),
+    )
+    write_model(
+        folder / "mimo",
+        config(
+            "MiMoForCausalLM",
+            "qwen2",
+            LAYERS,
+            num_nextn_predict_layers=1,
+            attention_bias=True,
+            use_sliding_window=False,
+            sliding_window=None,
+        ),
+        mimo(embeddings, right),
     )
     for name in ("target", "draft"):
         write_tokenizer(folder / name)

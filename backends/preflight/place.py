@@ -1,0 +1,102 @@
+"""Whether the machine has what the fleet needs: GPUs that are there, free and not given twice, and ports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backends.preflight.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from backends.machine import Gpu, Machine
+    from backends.spec import LaunchSpec
+
+LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0")
+
+
+def check_fleet(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
+    """Findings about servers side by side."""
+    yield from _ports(specs, machine)
+    yield from _gpus(specs, machine)
+    targets = {spec.target for spec in specs}
+    for target in sorted(targets):
+        own = [spec for spec in specs if spec.target == target]
+        if all(spec.speculates for spec in own):
+            wrong = f"no server runs {target} without speculation, so nothing tells what speculation gains"
+            yield Finding(own[0].name, wrong, "add one with method none", warning=True)
+
+
+def _ports(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
+    names: dict[str, str] = {}
+    takers: dict[tuple[str, int], str] = {}
+    for spec in specs:
+        if spec.name in names:
+            yield Finding(spec.name, "two servers have this name", "give each its own name")
+        names[spec.name] = spec.name
+        if spec.host not in LOCAL:
+            wrong = f"its address {spec.url} is not on this machine"
+            yield Finding(spec.name, wrong, "start it there, and write 127.0.0.1 for what is started here")
+            continue
+        if other := takers.get((spec.host, spec.port)):
+            yield Finding(spec.name, f"port {spec.port} is also that of {other}", "give each its own port")
+        elif not machine.port_is_free(spec.host, spec.port):
+            yield Finding(
+                spec.name,
+                f"somebody listens on port {spec.port} already",
+                "stop that, or choose another port",
+            )
+        takers.setdefault((spec.host, spec.port), spec.name)
+
+
+def _gpus(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
+    takers: dict[int, str] = {}
+    for spec in specs:
+        if spec.gpus is not None and len(spec.gpus) != spec.tensor_parallel:
+            wrong = f"it is spread over {spec.tensor_parallel} GPUs and is given {len(spec.gpus)}"
+            yield Finding(spec.name, wrong, f"name {spec.tensor_parallel} in launch.gpus")
+        for index in spec.gpus or ():
+            if other := takers.get(index):
+                wrong = f"GPU {index} is also given to {other}"
+                yield Finding(spec.name, wrong, "give each server its own GPUs")
+            takers.setdefault(index, spec.name)
+    if machine.gpus is not None and machine.platform != "cpu":
+        yield from _there(specs, machine.gpus)
+        yield from _enough(specs, [gpu for gpu in machine.gpus if gpu.free and gpu.index not in takers])
+        yield from _measured(specs, {gpu.name for gpu in machine.gpus})
+
+
+def _there(specs: Sequence[LaunchSpec], gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    there = {gpu.index: gpu for gpu in gpus}
+    for spec in specs:
+        for index in spec.gpus or ():
+            gpu = there.get(index)
+            if gpu is None:
+                right = f"name some of {', '.join(map(str, there))}" if there else "use a machine with GPUs"
+                yield Finding(spec.name, f"this machine has no GPU {index}", right)
+            elif not gpu.free:
+                wrong = f"of GPU {index} {gpu.used:.0f} of {gpu.memory:.0f} MiB are taken"
+                yield Finding(spec.name, wrong, "stop what runs there, or name another")
+
+
+def _enough(specs: Sequence[LaunchSpec], free: Sequence[Gpu]) -> Iterator[Finding]:
+    unplaced = [spec for spec in specs if spec.gpus is None]
+    wanted = sum(spec.tensor_parallel for spec in unplaced)
+    if wanted > len(free):
+        wrong = f"the fleet needs {wanted} GPUs and {len(free)} are free"
+        yield Finding(unplaced[0].name, wrong, "start fewer methods, or spread each over fewer GPUs")
+
+
+def _measured(specs: Sequence[LaunchSpec], names: set[str]) -> Iterator[Finding]:
+    for spec in specs:
+        if spec.hardware and not any(_same(spec.hardware, name) for name in names):
+            here = ", ".join(sorted(names)) or "no GPU"
+            wrong = f"its values were measured on {spec.hardware}, and this machine has {here}"
+            right = "sweep the draft lengths here before relying on them"
+            yield Finding(spec.name, wrong, right, warning=True)
+
+
+def _same(measured: str, gpu: str) -> bool:
+    """Whether a GPU is the one measured on: by its name or by its architecture."""
+    words = measured.replace("(", " ").replace(")", " ").lower().split()
+    return any(word in gpu.lower() for word in words)

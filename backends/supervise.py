@@ -1,0 +1,256 @@
+"""Runs the servers of a fleet as processes: in order, watched, restarted, stopped with all they started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Self
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+TAIL_LINES: Final = 30
+"""Lines of a log that are shown when a server did not start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is run for one server.
+
+    Attributes:
+        name: Of the server.
+        argv: The command line.
+        env: The whole environment.
+        url: Where it answers once it is ready.
+        served_model: What it then lists as a model.
+        log: File that its output is written to, new at each launch and continued at each restart.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    url: str
+    served_model: str
+    log: Path
+
+
+class Event(StrEnum):
+    """What happens to a server."""
+
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    """It ended or fell silent before it was ever ready: not tried again."""
+    ENDED = "ended"
+    """It was ready once; it is started again after a while."""
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long things may take; seconds.
+
+    Attributes:
+        ready: From the start to readiness: weights are loaded and kernels compiled.
+        stop: From SIGTERM to SIGKILL.
+        poll: Between two looks at a server that is not ready.
+        backoff: Before the first restart; doubled with each, up to ``longest_backoff``.
+        steady: After so long a life the back-off begins anew.
+    """
+
+    ready: float = 3600.0
+    stop: float = 30.0
+    poll: float = 0.5
+    backoff: float = 1.0
+    longest_backoff: float = 60.0
+    steady: float = 120.0
+
+
+@dataclass(slots=True)
+class _Server:
+    command: Command
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it is known whether it becomes ready."""
+    ready: bool = False
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
+    process: asyncio.subprocess.Process | None = None
+
+
+class Supervisor:
+    """The servers of a fleet. Use as an async context manager; leaving it stops them all."""
+
+    def __init__(
+        self,
+        commands: Sequence[Command],
+        *,
+        tell: Callable[[str, Event, str], None],
+        line: Callable[[str, str], None] = lambda _name, _line: None,
+        at_once: int = 1,
+        patience: Patience | None = None,
+    ) -> None:
+        """Prepare to run servers.
+
+        Args:
+            commands: The servers, in the order in which they are started.
+            tell: Called with the name of a server, what happened to it, and details in words.
+            line: Called with the name of a server and each line that it writes.
+            at_once: How many may be on their way to readiness together.
+            patience: How long things may take.
+        """
+        self._servers = [_Server(command) for command in commands]
+        self._tell = tell
+        self._line = line
+        self._turns = asyncio.Semaphore(at_once)
+        self._patience = patience or Patience()
+        self._stopping = asyncio.Event()
+        self._group = asyncio.TaskGroup()
+        self._client = httpx.AsyncClient(timeout=5.0, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        """Start the first servers; see :meth:`ready` for when all of them are."""
+        await self._group.__aenter__()
+        for server in self._servers:
+            self._group.create_task(self._keep(server))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop all servers and wait for their ends."""
+        self._stopping.set()
+        await self._group.__aexit__(None, None, None)
+        await self._client.aclose()
+
+    async def ready(self) -> list[str]:
+        """Wait until each server is ready or has failed. Gives the names of those that are ready."""
+        for server in self._servers:
+            await server.done.wait()
+        return [server.command.name for server in self._servers if server.ready]
+
+    async def _keep(self, server: _Server) -> None:
+        """Start a server, and start it again whenever it ends after it was ready once."""
+        pause = self._patience.backoff
+        clock = asyncio.get_running_loop()
+        try:
+            while not self._stopping.is_set():
+                started = clock.time()
+                async with self._turns:
+                    ready = not self._stopping.is_set() and await self._start(server)
+                server.ready |= ready
+                server.done.set()
+                if ready:
+                    await self._ended(server)
+                await self._stop(server)
+                if self._stopping.is_set() or not server.ready:
+                    return
+                if clock.time() - started > self._patience.steady:
+                    pause = self._patience.backoff
+                code = server.process.returncode if server.process else None
+                self._tell(
+                    server.command.name, Event.ENDED, f"exit code {code}, started again in {pause:g} s"
+                )
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), pause)
+                pause = min(2 * pause, self._patience.longest_backoff)
+        finally:
+            server.done.set()
+
+    async def _start(self, server: _Server) -> bool:
+        """Start a server and wait. Tells whether it became ready."""
+        command = server.command
+        self._tell(command.name, Event.STARTING, command.url)
+        try:
+            server.process = await asyncio.create_subprocess_exec(
+                *command.argv, env=dict(command.env), start_new_session=True,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+        except OSError as error:
+            self._tell(command.name, Event.FAILED, f"{command.argv[0]}: {error.strerror}")
+            return False
+        self._group.create_task(self._tee(server, server.process))
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + self._patience.ready
+        while server.process.returncode is None and not self._stopping.is_set():
+            if await self._answers(command):
+                self._tell(command.name, Event.READY, command.url)
+                return True
+            if clock.time() > deadline:
+                self._fail(server, f"not ready after {self._patience.ready:g} s")
+                return False
+            await self._pause(server.process)
+        if not self._stopping.is_set():
+            self._fail(server, f"exit code {server.process.returncode} before it was ready")
+        return False
+
+    def _fail(self, server: _Server, why: str) -> None:
+        tail = "\n".join(server.tail)
+        self._tell(server.command.name, Event.FAILED, f"{why}; the end of {server.command.log}:\n{tail}")
+
+    async def _pause(self, process: asyncio.subprocess.Process) -> None:
+        """Wait a moment, or less if the process ends."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), self._patience.poll)
+
+    async def _answers(self, command: Command) -> bool:
+        """Whether the server is healthy and lists its model."""
+        try:
+            health = await self._client.get(f"{command.url}/health")
+            if health.status_code != httpx.codes.OK:
+                return False
+            models = (await self._client.get(f"{command.url}/v1/models")).json()
+            return command.served_model in [model["id"] for model in models["data"]]
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return False
+
+    async def _ended(self, server: _Server) -> None:
+        """Wait until the server ends, or is to be stopped."""
+        if server.process is None:
+            return
+        waiting = {
+            asyncio.ensure_future(server.process.wait()),  # noqa: TID251 - awaited and cancelled right here
+            asyncio.ensure_future(self._stopping.wait()),  # noqa: TID251 - the same
+        }
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+
+    async def _stop(self, server: _Server) -> None:
+        """End a server and whatever it started."""
+        process = server.process
+        if process is None:
+            return
+        alive = process.returncode is None
+        if alive:
+            process.terminate()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), self._patience.stop)
+        # What is left of its session: workers that outlived it, or itself if it does not listen.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        if alive and self._stopping.is_set():
+            self._tell(server.command.name, Event.STOPPED, f"exit code {process.returncode}")
+
+    async def _tee(self, server: _Server, process: asyncio.subprocess.Process) -> None:
+        """Copy what a server writes into its log, and hand it on line by line."""
+        if process.stdout is None:
+            return
+        with server.command.log.open("ab") as log:
+            rest = b""
+            while piece := await process.stdout.read(65536):
+                log.write(piece)
+                log.flush()
+                *lines, rest = (rest + piece).split(b"\n")
+                for written in lines:
+                    text = written.decode(errors="replace").rstrip()
+                    server.tail.append(text)
+                    self._line(server.command.name, text)

@@ -1,0 +1,233 @@
+"""``specroute launch``: check a fleet of vLLM servers, write what starts it, or run it here."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.files import read_text, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from backends.engine import Answer
+    from backends.machine import Machine
+    from backends.methods import Platform
+    from backends.preflight import Finding
+    from backends.spec import LaunchSpec
+
+PYTHON = "SPECROUTE_VLLM_PYTHON"
+NOT_RIGHT = 1
+"""Exit code where the fleet cannot be started as it is."""
+
+
+class On(StrEnum):
+    """Platforms."""
+
+    ROCM = "rocm"
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+class Printed(StrEnum):
+    """What can be written instead of started."""
+
+    FLEET = "fleet"
+    ARGV = "argv"
+    COMPOSE = "compose"
+    KUBERNETES = "kubernetes"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("launch")(launch)
+
+
+def launch(
+    *,
+    recipe: Annotated[
+        str, typer.Option(help="A published target, such as qwen3.6-35b-a3b.", show_default=False)
+    ] = "",
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Methods of the recipe, with commas; mtp:3 asks for 3 draft tokens. All if left out.",
+            show_default=False,
+        ),
+    ] = "",
+    fleet: Annotated[
+        Path | None, typer.Option(help="A fleet file instead of a recipe.", show_default=False)
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check.")] = False,
+    show: Annotated[
+        Printed | None,
+        typer.Option("--print", help="Only write what would start it to stdout.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what --check found as JSON.")] = False,
+    platform: Annotated[
+        On | None, typer.Option(help="What it is to run on; found out if left out.", show_default=False)
+    ] = None,
+    python: Annotated[
+        str, typer.Option(envvar=PYTHON, help="Interpreter that has vLLM.", show_default=False)
+    ] = "",
+    port: Annotated[int, typer.Option(help="Port of a recipe's first server.", min=1, max=65000)] = 8101,
+    logs: Annotated[Path, typer.Option(help="Folder for the servers' logs.")] = Path("logs"),
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            help="Fleet file to write once the servers are ready; a gateway that serves it takes them in.",
+            show_default=False,
+        ),
+    ] = None,
+    at_once: Annotated[int, typer.Option(help="Servers that load at the same time.", min=1)] = 1,
+    verify_every: Annotated[
+        float,
+        typer.Option(help="Seconds between two looks at whether servers are what they should be.", min=1),
+    ] = 60.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Keep the servers' output to their logs.")] = False,
+) -> None:
+    """Start the vLLM servers of a fleet on this machine, after checking that they can run.
+
+    Example: `specroute launch --recipe qwen3.6-35b-a3b --methods none,mtp,dflash --check`
+
+    Example: `specroute launch --recipe qwen3-8b --print compose > compose.yaml`
+
+    Example: `specroute launch --fleet fleet.yaml --python /opt/vllm/bin/python`
+
+    Exit codes: 0 right, or stopped by a signal; 1 the fleet is not right or did not start; 2 bad input.
+    """
+    import asyncio
+
+    specs = _specs(recipe, methods, fleet, port)
+    if show is not None:
+        typer.echo(_shown(show, specs, platform.value if platform else "rocm", python or "python3"), nl=False)
+        return
+    answer = _asked(python, specs)
+    if answer is None and not check:
+        from backends.engine import HOW_TO_GET
+
+        refuse(HOW_TO_GET)
+    machine = _machine(answer, platform.value if platform else None)
+    findings = _findings(specs, machine, answer)
+    _report(findings, as_json=as_json)
+    if any(not one.warning for one in findings):
+        raise typer.Exit(NOT_RIGHT)
+    if check:
+        if not as_json:
+            typer.echo(_verdict(specs, machine))
+        return
+    from gateway.cli.launching import Launching
+
+    launching = Launching(
+        specs, machine, logs, write, verify_every=verify_every, at_once=at_once, quiet=quiet
+    )
+    raise typer.Exit(0 if asyncio.run(launching.run()) else NOT_RIGHT)
+
+
+def _specs(recipe: str, methods: str, fleet: Path | None, port: int) -> tuple[LaunchSpec, ...]:
+    from backends.fleet_file import read_fleet
+    from backends.recipes import recipes
+    from backends.spec import UnknownMethodError, from_recipe
+    from gateway.policy.load import Invalid
+    from gateway.policy.problems import suggest
+
+    if bool(recipe) == bool(fleet):
+        refuse("name a recipe with --recipe, or a fleet file with --fleet")
+    if fleet is not None:
+        found = read_fleet(read_text(fleet), str(fleet))
+        if isinstance(found, Invalid):
+            refuse("\n".join(map(str, found.problems)))
+        return found
+    if recipe not in recipes():
+        refuse(f"there is no recipe {recipe!r}; {suggest(recipe, recipes(), 'recipes')}")
+    chosen = recipes()[recipe]
+    names = [one.strip() for one in methods.split(",") if one.strip()] or list(chosen.methods)
+    try:
+        return tuple(from_recipe(chosen, names, first_port=port))
+    except UnknownMethodError as error:
+        refuse(str(error))
+
+
+def _shown(what: Printed, specs: Sequence[LaunchSpec], platform: Platform, python: str) -> str:
+    import shlex
+
+    from backends import manifests, render
+    from backends.fleet_file import write_fleet
+
+    try:
+        match what:
+            case Printed.FLEET:
+                return write_fleet(specs)
+            case Printed.COMPOSE:
+                return manifests.compose(specs, platform)
+            case Printed.KUBERNETES:
+                return manifests.kubernetes(specs, platform)
+            case Printed.ARGV:
+                lines = []
+                for spec in specs:
+                    env = render.environment(spec, platform)
+                    words = [f"{key}={value}" for key, value in env.items()]
+                    lines.append(shlex.join([*words, *render.argv(spec, python)]) + "\n")
+                return "".join(lines)
+    except (manifests.NoImageError, KeyError) as error:
+        refuse(str(error))
+
+
+def _asked(python: str, specs: Sequence[LaunchSpec]) -> Answer | None:
+    """What vLLM says of itself; None where no interpreter is named."""
+    import asyncio
+
+    from backends.engine import NoEngineError, ask
+
+    if not python:
+        return None
+    try:
+        return asyncio.run(ask(python, specs))
+    except NoEngineError as error:
+        refuse(str(error))
+
+
+def _machine(answer: Answer | None, platform: Platform | None) -> Machine:
+    from backends import machine
+
+    found = machine.gpus()
+    here = answer.engine.platform if answer else found[0] if found else None
+    return machine.Machine(
+        platform=platform or here or "rocm",
+        engine=answer.engine if answer else None,
+        gpus=found[1] if found and found[0] == (platform or here) else None,
+        port_is_free=machine.port_is_free,
+        env=os.environ,
+    )
+
+
+def _findings(specs: Sequence[LaunchSpec], machine: Machine, answer: Answer | None) -> list[Finding]:
+    from backends.preflight import preflight
+
+    findings = preflight(specs, machine)
+    # What the preflight says better is not said again in vLLM's words.
+    known = {one.server for one in findings if not one.warning}
+    return findings + [one for one in (answer.refusals if answer else ()) if one.server not in known]
+
+
+def _report(findings: Sequence[Finding], *, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        wrong = any(not one.warning for one in findings)
+        document = {"ok": not wrong, "findings": [one.as_json() for one in findings]}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    for one in findings:
+        typer.echo(str(one), err=True)
+
+
+def _verdict(specs: Sequence[LaunchSpec], machine: Machine) -> str:
+    engine = f"vLLM {machine.engine.version}" if machine.engine else "no vLLM here to ask"
+    gpus = f"{len(machine.gpus)} GPUs" if machine.gpus is not None else "no GPU here to look at"
+    names = ", ".join(spec.name for spec in specs)
+    return f"Right for {machine.platform}: {names} ({engine}, {gpus})"

@@ -1,0 +1,137 @@
+"""Running a fleet until told to stop: progress on the terminal, a fleet file, a look at it now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from backends import render
+from backends.fleet_file import write_fleet
+from backends.placement import place
+from backends.supervise import Command, Event, Supervisor
+from backends.verify import Verifier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from backends.machine import Machine
+    from backends.spec import LaunchSpec
+
+_STYLES = {Event.READY: "green", Event.FAILED: "red", Event.ENDED: "yellow"}
+
+
+class Launching:
+    """One run of a fleet."""
+
+    def __init__(
+        self,
+        specs: Sequence[LaunchSpec],
+        machine: Machine,
+        logs: Path,
+        write: Path | None,
+        *,
+        verify_every: float,
+        at_once: int,
+        quiet: bool,
+    ) -> None:
+        """Prepare to run a fleet.
+
+        Args:
+            specs: The servers.
+            machine: This machine, with its vLLM.
+            logs: Folder for the logs.
+            write: Fleet file to write.
+            verify_every: Seconds between two looks at the servers.
+            at_once: Servers that load at the same time.
+            quiet: Whether the servers' output is kept to their logs.
+        """
+        self._specs = specs
+        self._machine = machine
+        self._logs = logs
+        self._write = write
+        self._verify_every = verify_every
+        self._at_once = at_once
+        self._quiet = quiet
+        self._console = Console(highlight=False, markup=False, soft_wrap=True)
+
+    async def run(self) -> bool:
+        """Run the fleet until SIGINT or SIGTERM. Tells whether all servers started."""
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        supervisor = Supervisor(self._commands(), tell=self._tell, line=self._line, at_once=self._at_once)
+        async with supervisor, asyncio.TaskGroup() as group:
+            waiting = group.create_task(supervisor.ready())
+            stopping = group.create_task(stop.wait())
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set():
+                waiting.cancel()
+                return False
+            running = [spec for spec in self._specs if spec.name in waiting.result()]
+            if len(running) < len(self._specs):
+                stopping.cancel()
+                return False
+            self._hand_over(running)
+            await self._watch(running, stop)
+        return True
+
+    def _commands(self) -> list[Command]:
+        engine = self._machine.engine
+        if engine is None:
+            raise AssertionError("without vLLM nothing is launched")
+        free = (
+            (gpu.index for gpu in self._machine.gpus if gpu.free)
+            if self._machine.gpus is not None
+            else itertools.count()
+        )
+        gpus = {} if self._machine.platform == "cpu" else place(self._specs, free)
+        return [
+            Command(
+                name=spec.name,
+                argv=tuple(render.argv(spec, engine.python, version=engine.version)),
+                env=os.environ | render.environment(spec, self._machine.platform, gpus.get(spec.name, ())),
+                url=spec.url,
+                served_model=spec.served_model,
+                log=self._logs / f"{spec.name}.log",
+            )
+            for spec in self._specs
+        ]
+
+    def _hand_over(self, running: Sequence[LaunchSpec]) -> None:
+        if self._write is None:
+            self._console.print("All servers are ready; Ctrl-C stops them.")
+            return
+        # Swapped in whole: a gateway that watches the file never reads half of it.
+        beside = self._write.with_name(f".{self._write.name}.new")
+        beside.write_text(write_fleet(running), encoding="utf-8")
+        beside.replace(self._write)
+        self._console.print(f"All servers are ready and stand in {self._write}; Ctrl-C stops them.")
+
+    async def _watch(self, running: Sequence[LaunchSpec], stop: asyncio.Event) -> None:
+        async with Verifier() as verifier:
+            said: dict[str, tuple[str, ...]] = {}
+            while not stop.is_set():
+                for spec in running:
+                    found = tuple(map(str, await verifier.verify(spec)))
+                    if found != said.get(spec.name, ()):
+                        for line in found or (f"{spec.name}: is what it should be again",):
+                            self._console.print(line, style="yellow")
+                    said[spec.name] = found
+                try:
+                    await asyncio.wait_for(stop.wait(), self._verify_every)
+                except TimeoutError:
+                    continue
+
+    def _tell(self, name: str, event: Event, detail: str) -> None:
+        self._console.print(f"{name}: {event.value}: {detail}", style=_STYLES.get(event))
+
+    def _line(self, name: str, line: str) -> None:
+        if not self._quiet:
+            self._console.print(f"{name} | {line}", style="dim")

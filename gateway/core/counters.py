@@ -1,0 +1,134 @@
+"""Speculation counters of a server's ``/metrics``: read, summed over its engines, and compared over time."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_SAMPLE: Final = re.compile(
+    rb"^vllm:(spec_decode_num_drafts|spec_decode_num_draft_tokens|spec_decode_num_accepted_tokens"
+    rb"|spec_decode_num_accepted_tokens_per_pos|generation_tokens)(?:_(total|created))?"
+    rb'(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)',
+    re.MULTILINE,
+)
+"""Older servers leave ``_total`` away."""
+
+_POSITION: Final = re.compile(rb'(?:^|,)position="(\d+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Totals since a server's start; None where it does not say, which is not zero.
+
+    Attributes:
+        drafts: Steps with a draft.
+        drafted: Draft tokens proposed.
+        accepted: Draft tokens accepted.
+        by_position: Accepted ones by their place in the draft; as many as a draft has tokens.
+        generated: Tokens of answers.
+        started: When the server began to count, Unix seconds.
+        at: Monotonic seconds of the scrape.
+    """
+
+    at: float
+    drafts: float | None = None
+    drafted: float | None = None
+    accepted: float | None = None
+    by_position: tuple[float, ...] = ()
+    generated: float | None = None
+    started: float | None = None
+
+    @property
+    def speculates(self) -> bool:
+        """Whether the server was started with a speculative config: only then it counts drafts."""
+        return self.drafts is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What happened on a server between two scrapes.
+
+    Attributes:
+        since: Monotonic seconds of the first scrape.
+        until: Of the second.
+    """
+
+    since: float
+    until: float
+    drafts: float
+    drafted: float
+    accepted: float
+    by_position: tuple[float, ...]
+    generated: float
+
+    @property
+    def mean_accepted_length(self) -> float | None:
+        """Tokens a step yields, bonus token included: 1 + accepted / drafts."""
+        return 1.0 + self.accepted / self.drafts if self.drafts else None
+
+
+def parse_counters(page: bytes, at: float) -> Counters:
+    """Read a page in Prometheus' text format.
+
+    Args:
+        page: The page.
+        at: Monotonic seconds at which it was read.
+    """
+    sums: dict[bytes, float] = {}
+    positions: dict[int, float] = {}
+    started: float | None = None
+    for name, kind, labels, written in _SAMPLE.findall(page):
+        value = _number(written)
+        if not math.isfinite(value):
+            continue
+        if kind == b"created":
+            # Each engine counts from its own start; the youngest tells of the last restart.
+            started = value if started is None else max(started, value)
+        elif position := _POSITION.search(labels):
+            place = int(position[1])
+            positions[place] = positions.get(place, 0.0) + value
+        else:
+            sums[name] = sums.get(name, 0.0) + value
+    return Counters(
+        at=at,
+        drafts=sums.get(b"spec_decode_num_drafts"),
+        drafted=sums.get(b"spec_decode_num_draft_tokens"),
+        accepted=sums.get(b"spec_decode_num_accepted_tokens"),
+        by_position=tuple(positions[place] for place in sorted(positions)),
+        generated=sums.get(b"generation_tokens"),
+        started=started,
+    )
+
+
+def _number(written: bytes) -> float:
+    try:
+        return float(written)
+    except ValueError:
+        return math.nan
+
+
+def between(before: Counters, after: Counters) -> Window | None:
+    """What happened between two scrapes of one server.
+
+    Returns:
+        None where the two cannot be compared: something is missing, or the server was started anew in
+        between, be it with other draft lengths. So no rate is negative or spans two configurations.
+    """
+    earlier, later = _sums(before), _sums(after)
+    if earlier is None or later is None or len(earlier) != len(later) or before.started != after.started:
+        return None
+    grown = [new - old for old, new in zip(earlier, later, strict=True)]
+    if any(one < 0 for one in grown):
+        return None
+    drafts, drafted, accepted, generated, *by_position = grown
+    return Window(before.at, after.at, drafts, drafted, accepted, tuple(by_position), generated)
+
+
+def _sums(counters: Counters) -> tuple[float, ...] | None:
+    drafts, drafted = counters.drafts, counters.drafted
+    accepted, generated = counters.accepted, counters.generated
+    if drafts is None or drafted is None or accepted is None or generated is None:
+        return None
+    return (drafts, drafted, accepted, generated, *counters.by_position)

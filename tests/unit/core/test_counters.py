@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.core.counters import Counters, Window, between, parse_counters
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "vllm" / "metrics"
+TWO_ENGINES = b"""\
+vllm:spec_decode_num_drafts_total{engine="0",model_name="t"} 10
+vllm:spec_decode_num_drafts_total{engine="1",model_name="t"} 30
+vllm:spec_decode_num_drafts_created{engine="0",model_name="t"} 100
+vllm:spec_decode_num_drafts_created{engine="1",model_name="t"} 103.5
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="t"} 20
+vllm:spec_decode_num_draft_tokens_total{engine="1",model_name="t"} 60
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="t"} 9
+vllm:spec_decode_num_accepted_tokens_total{engine="1",model_name="t"} 1
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="t",position="0"} 6
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="t",position="1"} 3
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",model_name="t",position="0"} 1
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",model_name="t",position="1"} 0
+vllm:generation_tokens_total{engine="0",model_name="t"} 20
+vllm:generation_tokens_total{engine="1",model_name="t"} 31
+"""
+COUNTED = Counters(5.0, 40.0, 80.0, 10.0, (7.0, 3.0), 51.0, 103.5)
+
+
+def page(name: str) -> bytes:
+    return (FIXTURES / name).read_bytes()
+
+
+def test_counters_are_summed_over_engines() -> None:
+    assert parse_counters(TWO_ENGINES, 5.0) == COUNTED
+
+
+def test_a_real_page_is_read() -> None:
+    found = parse_counters(page("draft_model.prom"), 1.0)
+    assert (found.drafts, found.drafted, found.accepted) == (410, 1230, 790)
+    assert found.by_position == (320, 247, 223)
+    assert found.generated == 1200
+    assert found.started == pytest.approx(1_795_989_839.0494, abs=1)
+    assert found.speculates
+
+
+def test_what_a_baseline_does_not_count_is_not_zero() -> None:
+    found = parse_counters(page("none.prom"), 1.0)
+    assert (found.drafts, found.accepted, found.by_position) == (None, None, ())
+    assert not found.speculates
+    assert found.generated is not None
+
+
+def test_a_server_with_two_front_ends_does_not_say_when_it_started() -> None:
+    found = parse_counters(page("two-api-servers.prom"), 1.0)
+    assert found.speculates
+    assert found.started is None
+
+
+def test_names_without_total_are_the_same() -> None:
+    old = TWO_ENGINES.replace(b"_total{", b"{")
+    assert parse_counters(old, 5.0) == COUNTED
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"+Inf", b"many"])
+def test_what_is_no_number_is_not_there(value: bytes) -> None:
+    assert parse_counters(b"vllm:generation_tokens_total " + value + b"\n", 1.0) == Counters(1.0)
+
+
+def test_a_window_is_what_was_added() -> None:
+    later = Counters(15.0, 44.0, 88.0, 16.0, (11.0, 5.0), 61.0, 103.5)
+    window = between(COUNTED, later)
+    assert window == Window(5.0, 15.0, 4.0, 8.0, 6.0, (4.0, 2.0), 10.0)
+    assert window.mean_accepted_length == 2.5
+
+
+def test_without_a_draft_there_is_no_length() -> None:
+    window = between(COUNTED, replace(COUNTED, at=6.0))
+    assert window is not None
+    assert window.mean_accepted_length is None
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        replace(COUNTED, started=200.0),  # started anew, and by now past the old totals
+        replace(COUNTED, started=None, accepted=1.0),
+        replace(COUNTED, by_position=(7.0, 3.0, 0.0)),  # another N
+        replace(COUNTED, drafts=None),
+        replace(COUNTED, drafted=None),
+        replace(COUNTED, accepted=None),
+        replace(COUNTED, generated=None),
+        replace(COUNTED, generated=50.0),
+    ],
+)
+def test_a_restart_or_a_gap_is_no_window(after: Counters) -> None:
+    assert between(COUNTED, after) is None
+
+
+def test_a_decrease_is_a_restart_where_nothing_tells_when_it_started() -> None:
+    silent = replace(COUNTED, started=None)
+    assert between(silent, replace(silent, accepted=9.0)) is None
+    assert between(silent, silent) is not None
