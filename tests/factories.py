@@ -24,7 +24,8 @@ def backend(name: str = "a", **given: Any) -> Backend:
 
 
 def state(name: str = "a", *, in_flight: int = 0, **given: Any) -> BackendState:
-    own = {key: given.pop(key) for key in ("since_load", "load", "healthy", "reason") if key in given}
+    known = ("since_load", "load", "healthy", "reason", "breaker", "retry_at")
+    own = {key: given.pop(key) for key in known if key in given}
     return BackendState(backend(name, **given), in_flight=in_flight, **own)
 
 

@@ -90,7 +90,9 @@ class Window:
     def with_one(self, now: float, length: float, *, failed: bool) -> Window:
         """The window with one more request; a count lasts ``length`` seconds."""
         if now < self.began + length:
-            return replace(self, failures=self.failures + failed, requests=self.requests + 1)
+            return Window(
+                self.began, self.failures + failed, self.requests + 1, self.old_failures, self.old_requests
+            )
         if now < self.began + 2.0 * length:
             return Window(self.began + length, int(failed), 1, self.failures, self.requests)
         return Window(now, int(failed), 1)
@@ -170,7 +172,7 @@ def step(state: Breaker, event: Event, settings: BreakerSettings, now: float) ->
 def _counted(state: Breaker, failed: bool, settings: BreakerSettings, now: float) -> Breaker:  # noqa: FBT001 - one of two outcomes
     window = state.window.with_one(now, settings.window, failed=failed)
     if not failed:
-        return replace(state, run=0, window=window)
+        return Breaker(since=state.since, trips=state.trips, warm_at=state.warm_at, window=window)
     run = state.run + 1
     if run >= settings.consecutive:
         return _opened(state, CONSECUTIVE_FAILURES, settings, now)

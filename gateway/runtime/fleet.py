@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core import breaker
 from gateway.core.breaker import Breaker, BreakerSettings, Event
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Attempt
 
 _log = logging.getLogger(__name__)
+
+_DISPATCHED: Final = Event(breaker.DISPATCHED)
+_RETURNED: Final = Event(breaker.RETURNED)
 
 
 class Fleet:
@@ -97,22 +100,25 @@ class Fleet:
 
     def dispatched(self, name: str) -> None:
         """A request was sent to a backend."""
-        if (state := self._counted(name, 1)) is not None:
-            self._put(self._stepped(state, Event(breaker.DISPATCHED)))
+        in_flight = self._count(name, 1)
+        if (state := self._state(name)) is not None:
+            tried = self._stepped(state, _DISPATCHED)
+            self._put(state, in_flight=in_flight, since_load=state.since_load + 1, breaker=tried)
 
     def finished(self, name: str, attempt: Attempt) -> None:
         """A request that was sent has ended, however it ended."""
-        if (state := self._counted(name, -1)) is None:
+        in_flight = self._count(name, -1)
+        if (state := self._state(name)) is None:
             return
+        learned: dict[str, Any] = {}
         # What began before the last change of the breaker says nothing of the time after it.
         if attempt.started >= state.breaker.since:
-            if attempt.phase == "connect" and attempt.error != "client_gone":
-                state = _down(state, attempt.error)
+            learned["breaker"] = self._stepped(state, breaker.event_of(attempt))
             if attempt.retry_after is not None:
-                wait = min(attempt.retry_after, self._breaker.open_max)
-                state = replace(state, retry_at=self._now() + wait)
-            state = self._stepped(state, breaker.event_of(attempt))
-        self._put(state)
+                learned["retry_at"] = self._now() + min(attempt.retry_after, self._breaker.open_max)
+            if attempt.phase == "connect" and attempt.error != "client_gone":
+                learned |= _down(state, attempt.error)
+        self._put(state, in_flight=in_flight, since_load=state.since_load - 1, **learned)
 
     def in_flight(self, name: str) -> int:
         """Requests that are open on a backend."""
@@ -127,15 +133,15 @@ class Fleet:
             in_flight: Requests that were open on it when the scrape began.
         """
         if (state := self._state(name)) is not None:
-            self._put(replace(state, load=load, since_load=state.in_flight - in_flight))
+            self._put(state, load=load, since_load=state.in_flight - in_flight)
 
     def up(self, name: str) -> None:
         """A probe found the server well. If it was down it starts anew, and slowly."""
         state = self._state(name)
         if state is not None and not state.healthy:
             _log.info("backend %s is back", name)
-            state = self._stepped(state, Event(breaker.RETURNED))
-            self._put(replace(state, healthy=True, reason="", retry_at=0.0))
+            fresh = self._stepped(state, _RETURNED)
+            self._put(state, healthy=True, reason="", retry_at=0.0, breaker=fresh)
 
     def down(self, name: str, reason: str) -> None:
         """The server is out until a probe finds it well.
@@ -145,7 +151,7 @@ class Fleet:
             reason: Why, in words.
         """
         if (state := self._state(name)) is not None:
-            self._put(_down(state, reason))
+            self._put(state, **_down(state, reason))
 
     def _new(self, backend: Backend) -> BackendState:
         # An attempt that still runs on what bore this name before must not be held against it.
@@ -155,36 +161,33 @@ class Fleet:
         state = self._state(name)
         return state is not None and state.available(self._now())
 
-    def _counted(self, name: str, by: int) -> BackendState | None:
+    def _count(self, name: str, by: int) -> int:
         count = self.in_flight(name) + by
         self._in_flight[name] = count
         if not count:
             del self._in_flight[name]
-        if (state := self._state(name)) is None:
-            return None
-        return replace(state, in_flight=count, since_load=state.since_load + by)
+        return count
 
-    def _stepped(self, state: BackendState, event: Event) -> BackendState:
+    def _stepped(self, state: BackendState, event: Event) -> Breaker:
         after = breaker.step(state.breaker, event, self._breaker, self._now())
-        if after is state.breaker:
-            return state
-        if after.reason and event.kind == breaker.FAILED:
+        if event.kind == breaker.FAILED and after.reason and after is not state.breaker:
             name = state.backend.name
             self.trips[name, after.reason] += 1
             _log.warning("backend %s is out for %.1f s: %s", name, after.until - after.since, after.reason)
-        return replace(state, breaker=after)
+        return after
 
     def _state(self, name: str) -> BackendState | None:
         position = self._index.get(name)
         return None if position is None else self.snapshot.states[position]
 
-    def _put(self, state: BackendState) -> None:
-        states = list(self.snapshot.states)
-        states[self._index[state.backend.name]] = state
-        self.snapshot = replace(self.snapshot, states=tuple(states))
+    def _put(self, state: BackendState, **changes: Any) -> None:  # noqa: ANN401 - fields of a state
+        old = self.snapshot
+        states = list(old.states)
+        states[self._index[state.backend.name]] = replace(state, **changes)
+        self.snapshot = Snapshot(tuple(states), old.revision, old.roster)
 
 
-def _down(state: BackendState, reason: str) -> BackendState:
+def _down(state: BackendState, reason: str) -> dict[str, Any]:
     if state.healthy:
         _log.warning("backend %s is out: %s", state.backend.name, reason)
-    return replace(state, healthy=False, reason=reason)
+    return {"healthy": False, "reason": reason}

@@ -11,6 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.core import reasons
+from gateway.core.breaker import Breaker
 from gateway.core.decide import Decision, Draw, NoCandidate, decide
 from gateway.core.filters import incapable, unavailable
 from gateway.core.policy import Route, Selector, WeightedScorer
@@ -26,12 +27,18 @@ DRAWS = st.builds(Draw, UNIT, UNIT)
 LOADS = st.none() | st.builds(
     load, running=st.integers(0, 20), waiting=st.integers(0, 9), at=st.floats(NOW - 20.0, NOW)
 )
+BREAKERS = st.sampled_from([
+    Breaker(), Breaker(), Breaker(), Breaker("trial_failed", until=NOW + 9.0), Breaker("trial_failed", until=NOW),
+    Breaker(since=NOW - 4.0, warm_at=NOW + 4.0),
+])  # fmt: skip
 STATES = st.fixed_dictionaries(
     {
         "method": st.sampled_from(["none", "mtp", "eagle3"]),
         "in_flight": st.integers(0, 8),
         "max_in_flight": st.just(8),
         "healthy": st.sampled_from([True, True, True, False]),
+        "breaker": BREAKERS,
+        "retry_at": st.sampled_from([0.0, 0.0, 0.0, NOW + 3.0]),
         "load": LOADS,
         "refuses": st.sampled_from([frozenset(), frozenset({"min_p"})]),
         "target": st.sampled_from(["org/Tiny"] * 5 + ["org/Other"]),
@@ -104,6 +111,14 @@ def test_a_plan_holds_only_available_backends_of_the_target_each_once(
     assert 0.0 < decision.propensity <= 1.0
 
 
+@given(fleets())
+def test_what_is_not_available_says_why(states: tuple[BackendState, ...]) -> None:
+    for one in states:
+        why = unavailable(one, NOW)
+        assert (why is None) is one.available(NOW)
+        assert why is None or why[0] in reasons.REJECTIONS
+
+
 @given(fleets(), ROUTES, DRAWS, REQUESTS)
 def test_every_backend_of_the_target_is_in_the_plan_or_rejected(
     states: tuple[BackendState, ...], by: Route, draw: Draw, request: dict[str, Any]
@@ -159,7 +174,7 @@ def test_ranks_have_no_gaps_and_do_not_depend_on_servers_of_other_targets(
     states: tuple[BackendState, ...], by: Route, draw: Draw, request: dict[str, Any]
 ) -> None:
     by = replace(by, scorers=(WeightedScorer("preference", 1.0),), baseline_share=0.0)
-    fit = tuple(replace(one, in_flight=0, healthy=True) for one in states)
+    fit = tuple(replace(one, in_flight=0, healthy=True, breaker=Breaker(), retry_at=0.0) for one in states)
     decision = planned(ask(fit, by, draw, model=request["model"]))
     ranks = [one.cost for one in decision.candidates]
     assert {*ranks} == {float(one) for one in range(len({*ranks}))}
@@ -174,7 +189,13 @@ def test_less_load_or_better_health_never_lowers_a_place(
     by = replace(by, baseline_share=0.0)
     at = data.draw(st.integers(0, len(states) - 1))
     one = states[at]
-    better = replace(one, in_flight=data.draw(st.integers(0, one.in_flight)), healthy=True)
+    better = replace(
+        one,
+        in_flight=data.draw(st.integers(0, one.in_flight)),
+        healthy=True,
+        retry_at=0.0,
+        breaker=data.draw(st.sampled_from([one.breaker, Breaker()])),
+    )
     if one.load is not None:
         fewer = replace(
             one.load,
