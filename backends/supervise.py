@@ -9,7 +9,7 @@ import signal
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 import httpx
 
@@ -31,7 +31,7 @@ class Command:
         env: The whole environment.
         url: Where it answers once it is ready.
         served_model: What it then lists as a model.
-        log: File that its output is written to, new at each launch and continued at each restart.
+        log: File that its output is appended to.
     """
 
     name: str
@@ -165,16 +165,20 @@ class Supervisor:
         """Start a server and wait. Tells whether it became ready."""
         command = server.command
         self._tell(command.name, Event.STARTING, command.url)
+        # A pipe of our own: with one of asyncio a process runs until all that hold the pipe have ended, so a
+        # worker that outlives its server would hide that it died.
+        reading, writing = os.pipe()
+        self._group.create_task(self._tee(server, os.fdopen(reading, "rb")))
         try:
             server.process = await asyncio.create_subprocess_exec(
                 *command.argv, env=dict(command.env), start_new_session=True,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+                stdin=asyncio.subprocess.DEVNULL, stdout=writing, stderr=writing,
             )  # fmt: skip
         except OSError as error:
             self._tell(command.name, Event.FAILED, f"{command.argv[0]}: {error.strerror}")
             return False
-        self._group.create_task(self._tee(server, server.process))
+        finally:
+            os.close(writing)
         clock = asyncio.get_running_loop()
         deadline = clock.time() + self._patience.ready
         while server.process.returncode is None and not self._stopping.is_set():
@@ -240,13 +244,14 @@ class Supervisor:
         if alive and self._stopping.is_set():
             self._tell(server.command.name, Event.STOPPED, f"exit code {process.returncode}")
 
-    async def _tee(self, server: _Server, process: asyncio.subprocess.Process) -> None:
+    async def _tee(self, server: _Server, pipe: BinaryIO) -> None:
         """Copy what a server writes into its log, and hand it on line by line."""
-        if process.stdout is None:
-            return
-        with server.command.log.open("ab") as log:
+        output = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(output)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+        with contextlib.closing(transport), server.command.log.open("ab") as log:
             rest = b""
-            while piece := await process.stdout.read(65536):
+            while piece := await output.read(65536):
                 log.write(piece)
                 log.flush()
                 *lines, rest = (rest + piece).split(b"\n")

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backends import engine
+from backends.spec import LaunchSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Stands for an interpreter with vLLM: asked like one, it answers what the test wants.
+ASKED = """#!{python}
+import json, sys
+question = json.load(sys.stdin)
+open({seen!r}, "w").write(json.dumps(question))
+print("a line of somebody's logger")
+print("specroute:" + json.dumps({told!r}))
+"""
+TOLD = {
+    "version": "0.32.0",
+    "platform": "cpu",
+    "methods": ["ngram", "eagle3"],
+    "modules": ["arctic_inference"],
+    "refusals": {
+        "s": "1 validation error for SpeculativeConfig\n  Value error, num_speculative_tokens:5 must be divisible by "
+        "n_predict=2 [type=value_error, input_value=ArgsKwargs(()), input_type=ArgsKwargs]\n    For further information"
+    },
+}
+
+
+def interpreter(tmp_path: Path, text: str) -> str:
+    script = tmp_path / "python"
+    script.write_text(text, encoding="utf-8")
+    script.chmod(0o755)
+    return str(script)
+
+
+def answering(tmp_path: Path) -> str:
+    text = ASKED.format(python=sys.executable, seen=str(tmp_path / "seen.json"), told=TOLD)
+    return interpreter(tmp_path, text)
+
+
+def folder(tmp_path: Path, name: str) -> str:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").write_text("{}", encoding="utf-8")
+    return str(tmp_path / name)
+
+
+async def test_vllm_says_what_it_is_and_what_it_refuses(tmp_path: Path) -> None:
+    target, draft = folder(tmp_path, "target"), folder(tmp_path, "draft")
+    spec = LaunchSpec("s", target, "t", "eagle3", 5, draft, max_model_len=99, args={"dtype": "bfloat16"})
+    answer = await engine.ask(answering(tmp_path), [spec])
+    assert (answer.engine.version, answer.engine.platform) == ("0.32.0", "cpu")
+    assert answer.engine.methods == {"ngram", "eagle3"}
+    assert answer.engine.modules == {"arctic_inference"}
+    assert list(map(str, answer.refusals)) == [
+        "s: vLLM 0.32.0 refuses it: num_speculative_tokens:5 must be divisible by n_predict=2; change what it names"
+    ]
+    asked = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    assert asked["configs"] == {
+        "s": {
+            "target": target,
+            "model": {"max_model_len": 99, "dtype": "bfloat16"},
+            "speculative": {"method": "eagle3", "model": draft, "num_speculative_tokens": 5},
+            "tensor_parallel": 1,
+        }
+    }
+
+
+async def test_only_what_is_here_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "none"))
+    target = folder(tmp_path, "target")
+    specs = [
+        LaunchSpec("baseline", target, "t"),
+        LaunchSpec("elsewhere", "acme/model", "t", "ngram", 4),
+        LaunchSpec("no-draft-here", target, "t", "eagle3", 3, "acme/draft"),
+        LaunchSpec("nowhere", "./nowhere", "t", "ngram", 4),
+        LaunchSpec("unknown", target, "t", "dflesh", 4),
+    ]
+    await engine.ask(answering(tmp_path), specs)
+    assert json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))["configs"] == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "#!/bin/sh\necho 'ModuleNotFoundError: No module named vllm' >&2; exit 1\n",
+            "has no usable vLLM: ModuleNotFound",
+        ),
+        ("#!/bin/sh\ncat >/dev/null; echo hello\n", "answered something else"),
+    ],
+)
+async def test_an_interpreter_without_vllm_is_told_of(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(engine.NoEngineError, match=message):
+        await engine.ask(interpreter(tmp_path, text), [])
+
+
+async def test_an_interpreter_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(engine.NoEngineError, match="No such file or directory"):
+        await engine.ask(str(tmp_path / "python"), [])
+
+
+async def test_one_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "TIMEOUT", 0.2)
+    with pytest.raises(engine.NoEngineError, match=r"did not answer within 0 s"):
+        await engine.ask(interpreter(tmp_path, "#!/bin/sh\nexec sleep 600\n"), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [("", "no reason"), ("plain\nmore", "plain"), ("1 validation error\n", "1 validation error")],
+)
+def test_errors_are_shortened(text: str, short: str) -> None:
+    assert engine._short(text) == short

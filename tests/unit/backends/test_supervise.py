@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from backends.supervise import Command, Event, Patience, Supervisor
+
+FAKE = Path(__file__).parent / "fake_vllm.py"
+QUICK = Patience(ready=60.0, stop=30.0, poll=0.02, backoff=0.02, longest_backoff=0.04, steady=0.0)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def command(tmp_path: Path, name: str, fault: str = "none", model: str = "tiny") -> Command:
+    port = free_port()
+    argv = (sys.executable, str(FAKE), str(port), model, fault, str(tmp_path / f"{name}.mark"))
+    return Command(name, argv, dict(os.environ), f"http://127.0.0.1:{port}", "tiny", tmp_path / f"{name}.log")
+
+
+class Heard:
+    """What a supervisor told, and when something was told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Event]] = []
+        self.details: dict[tuple[str, Event], str] = {}
+        self.lines: list[tuple[str, str]] = []
+        self._changed = asyncio.Event()
+
+    def tell(self, name: str, event: Event, detail: str) -> None:
+        self.events.append((name, event))
+        self.details[name, event] = detail
+        self._changed.set()
+
+    def line(self, name: str, line: str) -> None:
+        self.lines.append((name, line))
+
+    async def until(self, name: str, event: Event, times: int = 1) -> None:
+        async with asyncio.timeout(60):
+            while self.events.count((name, event)) < times:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+async def test_servers_are_started_in_order_and_stopped(tmp_path: Path) -> None:
+    heard = Heard()
+    commands = [command(tmp_path, "one"), command(tmp_path, "two")]
+    async with Supervisor(commands, tell=heard.tell, line=heard.line, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == ["one", "two"]
+        assert heard.events == [
+            ("one", Event.STARTING), ("one", Event.READY), ("two", Event.STARTING), ("two", Event.READY),
+        ]  # fmt: skip
+    assert {event for event in heard.events if event[1] is Event.STOPPED} == {
+        ("one", Event.STOPPED), ("two", Event.STOPPED),
+    }  # fmt: skip
+    assert ("one", "loading tiny") in heard.lines
+    assert (tmp_path / "two.log").read_text(encoding="utf-8") == "loading tiny\n"
+
+
+async def test_several_may_load_at_the_same_time(tmp_path: Path) -> None:
+    heard = Heard()
+    commands = [command(tmp_path, "one"), command(tmp_path, "two")]
+    async with Supervisor(commands, tell=heard.tell, at_once=2, patience=QUICK) as supervisor:
+        await supervisor.ready()
+    assert heard.events[:2] == [("one", Event.STARTING), ("two", Event.STARTING)]
+
+
+async def test_one_that_does_not_start_is_told_of_with_the_end_of_its_log(tmp_path: Path) -> None:
+    heard = Heard()
+    commands = [command(tmp_path, "bad", "refuse"), command(tmp_path, "good")]
+    async with Supervisor(commands, tell=heard.tell, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == ["good"]
+    detail = heard.details["bad", Event.FAILED]
+    assert detail.startswith("exit code 1 before it was ready; the end of")
+    assert "ValueError: no such draft" in detail
+    assert heard.events.count(("bad", Event.STARTING)) == 1
+
+
+async def test_one_that_cannot_be_run_is_told_of(tmp_path: Path) -> None:
+    heard = Heard()
+    missing = replace(command(tmp_path, "bad"), argv=(str(tmp_path / "python"),))
+    async with Supervisor([missing], tell=heard.tell, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == []
+    assert heard.details["bad", Event.FAILED].endswith("No such file or directory")
+
+
+async def test_one_that_serves_something_else_is_never_ready(tmp_path: Path) -> None:
+    heard = Heard()
+    other = command(tmp_path, "bad", model="other")
+    async with Supervisor([other], tell=heard.tell, patience=replace(QUICK, ready=1.0)) as supervisor:
+        assert await supervisor.ready() == []
+    assert heard.details["bad", Event.FAILED].startswith("not ready after 1 s")
+
+
+async def test_one_that_ends_later_is_started_again(tmp_path: Path) -> None:
+    heard = Heard()
+    # It dies right after it listed its models for the first time, so once it has counted as ready.
+    async with Supervisor(
+        [command(tmp_path, "s", "die-once")], tell=heard.tell, patience=QUICK
+    ) as supervisor:
+        assert await supervisor.ready() == ["s"]
+        await heard.until("s", Event.READY, times=2)
+    assert heard.details["s", Event.ENDED] == "exit code 3, started again in 0.02 s"
+
+
+async def test_what_a_server_started_ends_with_it(tmp_path: Path) -> None:
+    heard = Heard()
+    async with Supervisor([command(tmp_path, "s", "worker")], tell=heard.tell, patience=QUICK) as supervisor:
+        await supervisor.ready()
+        worker = os.pidfd_open(int((tmp_path / "s.mark").read_text(encoding="utf-8")))
+        assert select.select([worker], [], [], 0)[0] == []
+    assert select.select([worker], [], [], 30)[0] == [worker]
+    os.close(worker)
+
+
+async def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    heard = Heard()
+    patience = replace(QUICK, stop=0.1)
+    async with Supervisor([command(tmp_path, "s", "deaf")], tell=heard.tell, patience=patience) as supervisor:
+        await supervisor.ready()
+    assert heard.details["s", Event.STOPPED] == "exit code -9"
+
+
+async def test_a_start_can_be_given_up(tmp_path: Path) -> None:
+    heard = Heard()
+    commands = [command(tmp_path, "slow", model="other"), command(tmp_path, "next")]
+    async with Supervisor(commands, tell=heard.tell, patience=QUICK):
+        await heard.until("slow", Event.STARTING)
+    assert ("next", Event.STARTING) not in heard.events
+    assert ("slow", Event.STOPPED) in heard.events
