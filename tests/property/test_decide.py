@@ -28,7 +28,7 @@ LOADS = st.none() | st.builds(
     load, running=st.integers(0, 20), waiting=st.integers(0, 9), at=st.floats(NOW - 20.0, NOW)
 )
 BREAKERS = st.sampled_from([
-    Breaker(), Breaker(), Breaker(), Breaker("trial_failed", until=NOW + 9.0), Breaker("trial_failed", until=NOW),
+    *(Breaker(),) * 6, Breaker("trial_failed", until=NOW + 9.0), Breaker("trial_failed", until=NOW),
     Breaker(since=NOW - 4.0, warm_at=NOW + 4.0),
 ])  # fmt: skip
 STATES = st.fixed_dictionaries(
@@ -38,7 +38,7 @@ STATES = st.fixed_dictionaries(
         "max_in_flight": st.just(8),
         "healthy": st.sampled_from([True, True, True, False]),
         "breaker": BREAKERS,
-        "retry_at": st.sampled_from([0.0, 0.0, 0.0, NOW + 3.0]),
+        "retry_at": st.sampled_from([*(0.0,) * 6, NOW + 3.0]),
         "load": LOADS,
         "refuses": st.sampled_from([frozenset(), frozenset({"min_p"})]),
         "target": st.sampled_from(["org/Tiny"] * 5 + ["org/Other"]),
@@ -227,6 +227,7 @@ def test_the_share_of_the_baseline_only_moves_baselines_forward(
     states: tuple[BackendState, ...], by: Route, draw: Draw, data: st.DataObject
 ) -> None:
     by = replace(by, baseline_share=data.draw(st.sampled_from([0.05, 0.5, 1.0])))
+    draw = replace(draw, explore=0.0)
     explored = planned(ask(states, by, draw))
     assume(explored.reason == reasons.BASELINE_SHARE)
     usual = planned(ask(states, replace(by, baseline_share=0.0), draw))
