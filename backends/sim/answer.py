@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from backends.sim import profiles, tokens
-from backends.sim.fields import RefusalError
-from backends.sim.look import Kind, calls_tool, look
-from backends.sim.schema import example
-from backends.sim.text import compose
+from backends.sim import tokens
+from backends.sim.look import calls_tool
+from backends.sim.prompt import asked
+from backends.sim.wording import structured
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
-    from backends.sim.call import Call
-
-_END: Final = tokens.SPECIAL[tokens.END_OF_TURN]
+    from backends.sim.call import Call, Tool
+    from backends.sim.prompt import Prompt
+    from backends.sim.wording import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,86 +42,58 @@ class Answer:
 
     Attributes:
         workload: Label that decides its acceptance.
-        generated: The tokens that the engine generates.
-        shown: Text that each of them adds to the answer.
+        generated: Ids of the tokens that the engine generates.
+        shown: Text that each of them adds.
+        text: What is shown of it all: it ends before a stop string.
         reason: ``finish_reason`` at its end.
         stop: The stop string that ended it.
     """
 
     workload: str
-    generated: tuple[str, ...]
-    shown: tuple[str, ...]
+    generated: Sequence[int]
+    shown: Sequence[str]
+    text: str
     reason: str
     stop: str | None = None
     tool: ToolCall | None = None
 
-    def ids(self, start: int, stop: int) -> list[int]:
-        """Ids of a run of its tokens."""
-        return [tokens.identify(piece) for piece in self.generated[start:stop]]
 
-
-def plan(call: Call, asked: str, aside: str | None, room: int, rng: Random) -> Answer:
+def plan(call: Call, prompt: Prompt, room: int, writer: Writer, choice: int) -> Answer:
     """Make the answer of one choice.
 
     Args:
         call: The request.
-        asked: Text of the last user turn, or the prompt.
-        aside: A workload label given beside the request.
+        prompt: What it answers.
         room: Tokens that prompt and context length leave.
-        rng: Decides length and wording.
+        writer: Words it.
+        choice: Number of the choice among those of its prompt.
 
     Raises:
         RefusalError: A schema in the request is none.
     """
     limit = room if call.max_tokens is None else min(room, call.max_tokens)
-    kind = look(asked, aside or call.aside)
-    if (index := _tool(call, asked)) is not None:
-        return _tool_answer(call, index, limit, rng)
-    if call.format in ("json_object", "json_schema"):
-        value = _example(call.schema, rng) or {
-            "title": "Weekly review",
-            "items": ["north entrance", "blue kettle"],
-        }
-        pieces = tokens.split(json.dumps(value, ensure_ascii=False, indent=2))
-    else:
-        wanted = limit if call.ignore_eos else min(limit, _length(kind, rng))
-        pieces = compose(kind, wanted, rng, endless=call.ignore_eos)
-    if not call.ignore_eos:
-        pieces.append(_END)
-    cut = len(pieces) > limit or call.ignore_eos
-    return _stopped(call, Answer(kind.workload, tuple(pieces[:limit]), (), "length" if cut else "stop"))
-
-
-def _example(schema: object, rng: Random) -> Any:  # noqa: ANN401 - a JSON value
-    try:
-        return example(schema, rng)
-    except ValueError as error:
-        raise RefusalError(str(error)) from error
-
-
-def _length(kind: Kind, rng: Random) -> int:
-    """Tokens of an answer, drawn from the lognormal lengths of its workload."""
-    lengths = profiles.lengths(kind.workload)
-    variance = math.log1p(lengths.variation**2)
-    return round(rng.lognormvariate(math.log(lengths.output) - variance / 2, math.sqrt(variance)))
+    if (index := _tool(call, asked(prompt.text))) is not None:
+        return _tool_answer(call.tools[index], limit, writer.draws(prompt.text, choice))
+    wording = writer.word(prompt, limit, choice)
+    rest = wording.tokens[wording.said :]
+    generated = rest[:limit]
+    shown = tokens.pieces(generated, prompt.given or ())
+    if generated[-1] == tokens.END_OF_TURN:
+        shown[-1] = ""
+    reason = "length" if call.ignore_eos or len(rest) > limit else "stop"
+    return _stopped(call, Answer(wording.kind.workload, generated, shown, "".join(shown), reason))
 
 
 def _stopped(call: Call, answer: Answer) -> Answer:
-    """The answer with its text shown up to the first stop string."""
-    shown = ["" if piece == _END else piece for piece in answer.generated]
-    text = "".join(shown)
-    found = [(at, stop) for stop in call.stop if stop and (at := text.find(stop)) >= 0]
+    """The answer up to the first stop string."""
+    found = [(at, stop) for stop in call.stop if stop and (at := answer.text.find(stop)) >= 0]
     if not found:
-        return Answer(answer.workload, answer.generated, tuple(shown), answer.reason)
+        return answer
     at, stop = min(found)
-    keep = at + len(stop) if call.include_stop else at
-    ends = list(itertools.accumulate(map(len, shown)))
-    number = bisect_left(ends, at + len(stop)) + 1
-    visible = tuple(
-        piece[: max(0, keep - (end - len(piece)))]
-        for piece, end in zip(shown[:number], ends[:number], strict=True)
-    )
-    return Answer(answer.workload, answer.generated[:number], visible, "stop", stop)
+    end = at + len(stop)
+    number = bisect_left(list(itertools.accumulate(map(len, answer.shown))), end) + 1
+    text = answer.text[: end if call.include_stop else at]
+    return Answer(answer.workload, answer.generated[:number], answer.shown[:number], text, "stop", stop)
 
 
 def _tool(call: Call, asked: str) -> int | None:
@@ -138,10 +109,10 @@ def _tool(call: Call, asked: str) -> int | None:
     return next(index for index, tool in enumerate(call.tools) if tool.name == call.tool_choice)
 
 
-def _tool_answer(call: Call, index: int, limit: int, rng: Random) -> Answer:
-    tool = call.tools[index]
-    head = tokens.split(f'<tool_call>\n{{"name": "{tool.name}", "arguments": ')
-    arguments = tokens.split(json.dumps(_example(tool.parameters, rng), ensure_ascii=False))
-    generated = [*head, *arguments, *tokens.split("}\n</tool_call>"), _END]
+def _tool_answer(tool: Tool, limit: int, rng: Random) -> Answer:
+    head = tokens.encode(f'<tool_call>\n{{"name": "{tool.name}", "arguments": ')
+    arguments = tokens.encode(json.dumps(structured(tool.parameters, rng), ensure_ascii=False))
+    ids = [*head, *arguments, *tokens.encode("}\n</tool_call>"), tokens.END_OF_TURN][:limit]
     called = ToolCall(tool.name, len(head), len(head) + len(arguments))
-    return Answer("tool_use", tuple(generated[:limit]), tuple(generated[:limit]), "tool_calls", None, called)
+    shown = tokens.pieces(ids)
+    return Answer("tool_use", ids, shown, "".join(shown), "tool_calls", None, called)

@@ -123,7 +123,7 @@ class ChatBodies(_Stream):
         probabilities = b"null"
         if self._call.logprobs is not None:
             probabilities = _encode(logprobs.chat(part.pieces, self._call.logprobs))
-        delta = b'{"content":' + _encode("".join(part.pieces)) + b"}"
+        delta = b'{"content":' + _encode(part.text) + b"}"
         return self._event(part, delta, probabilities)
 
     def tool(self, part: ToolPart) -> bytes:
@@ -155,7 +155,7 @@ class ChatBodies(_Stream):
     def _choice(self, choice: Whole) -> dict[str, Any]:
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": None if choice.tool else "".join(choice.pieces),
+            "content": None if choice.tool else choice.text,
             "refusal": None,
             "annotations": None,
             "audio": None,
@@ -214,7 +214,7 @@ class TextBodies(_Stream):
         top = self._call.logprobs
         choice = {
             "index": part.index,
-            "text": "".join(part.pieces),
+            "text": part.text,
             "logprobs": None if top is None else logprobs.text(part.pieces, top, part.offset),
             "finish_reason": part.ending.reason if part.ending else None,
             "stop_reason": part.ending.stop if part.ending else None,
@@ -233,7 +233,7 @@ class TextBodies(_Stream):
             [
                 {
                     "index": choice.index,
-                    "text": "".join(choice.pieces),
+                    "text": choice.text,
                     "logprobs": None if top is None else logprobs.text(choice.pieces, top, 0),
                     "finish_reason": choice.ending.reason,
                     "stop_reason": choice.ending.stop,

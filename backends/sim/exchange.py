@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from backends.sim import tokens
 from backends.sim.bodies import DONE, ChatBodies
 from backends.sim.fields import RefusalError
 from backends.sim.parts import Ending, Part, ToolPart, Whole
@@ -43,7 +42,7 @@ class Reporting:
 class _Choice:
     """A choice on its way: what it will say and how far it came."""
 
-    __slots__ = ("answer", "chars", "echo", "flow", "read", "tool_id")
+    __slots__ = ("answer", "echo", "flow", "read", "sent", "told", "tool_id")
 
     def __init__(self, answer: Answer, flow: Flow, echo: Sequence[str], tool_id: str) -> None:
         self.answer = answer
@@ -51,7 +50,8 @@ class _Choice:
         self.echo = echo
         self.tool_id = tool_id
         self.read = 0
-        self.chars = 0
+        self.told = 0
+        self.sent = 0
 
 
 class Exchange:
@@ -75,19 +75,19 @@ class Exchange:
         self._reporting = reporting
         self._inbox = Inbox()
         self._choices: list[_Choice] = []
+        self._lag = 0 if call.include_stop else max((len(stop) - 1 for stop in call.stop if stop), default=0)
         self._gone = False
 
-    def add(self, answer: Answer, job: Job, prompt: str, tool_id: str) -> None:
+    def add(self, answer: Answer, job: Job, echo: Sequence[str], tool_id: str) -> None:
         """Queue the job of the next choice.
 
         Args:
             answer: What it will say.
             job: Its work.
-            prompt: Text of its prompt, said first where the request asks for an echo.
+            echo: Text of each token that is said before it.
             tool_id: Id of the tool call, if it makes one.
         """
         flow = self._realtime.submit(job, len(self._choices), self._inbox)
-        echo = tokens.split(prompt) if self._call.echo else ()
         self._choices.append(_Choice(answer, flow, echo, tool_id))
 
     async def run(self, request: Request) -> None:
@@ -160,18 +160,23 @@ class Exchange:
         choice, start = self._advance(share)
         answer = choice.answer
         ending = Ending(answer.reason, answer.stop, last) if share.finished else None
-        ids = answer.ids(start, choice.read) if self._call.return_token_ids else None
+        ids = answer.generated[start : choice.read] if self._call.return_token_ids else None
         if answer.tool is not None:
             return self._tool_events(choice, start, share.index, ids, ending)
         pieces = answer.shown[start : choice.read]
+        offset = choice.told + sum(map(len, choice.echo))
+        choice.told += sum(map(len, pieces))
+        until = len(answer.text) if ending else max(choice.sent, choice.told - self._lag)
+        text = answer.text[choice.sent : until]
+        choice.sent = until
         if not start and choice.echo:
-            pieces = (*choice.echo, *pieces)
-        part = Part(share.index, pieces, ids, choice.chars, choice.read, ending)
-        choice.chars += sum(map(len, pieces))
+            pieces, offset = (*choice.echo, *pieces), 0
+            text = "".join(choice.echo) + text
+        part = Part(share.index, text, pieces, ids, offset, choice.read, ending)
         return (self._bodies.part(part),)
 
     def _tool_events(
-        self, choice: _Choice, start: int, index: int, ids: list[int] | None, ending: Ending | None
+        self, choice: _Choice, start: int, index: int, ids: Sequence[int] | None, ending: Ending | None
     ) -> list[bytes]:
         tool, bodies = choice.answer.tool, self._bodies
         assert tool is not None  # noqa: S101 - the caller looked
@@ -191,10 +196,10 @@ class Exchange:
         called = None
         if tool is not None:
             called = (choice.tool_id, tool.name, "".join(answer.shown[tool.start : tool.stop]))
-        ids = answer.ids(0, choice.read) if self._call.return_token_ids else None
-        return Whole(
-            index, (*choice.echo, *answer.shown), ids, Ending(answer.reason, answer.stop, last=True), called
-        )
+        ids = answer.generated[: choice.read] if self._call.return_token_ids else None
+        ending = Ending(answer.reason, answer.stop, last=True)
+        text = "".join(choice.echo) + answer.text
+        return Whole(index, text, (*choice.echo, *answer.shown), ids, ending, called)
 
     def _completion_tokens(self) -> int:
         return sum(choice.read for choice in self._choices)

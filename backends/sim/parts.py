@@ -51,7 +51,8 @@ class Part:
     """A run of new tokens of a choice.
 
     Attributes:
-        pieces: Text that each token shows.
+        text: Text to show: what might be the start of a stop string is held back, so it may lag behind.
+        pieces: Text that each token adds.
         ids: Token ids where the request wants them.
         offset: Characters of the answer before it.
         completion_tokens: Output tokens of the choice up to and with these.
@@ -59,6 +60,7 @@ class Part:
     """
 
     index: int
+    text: str
     pieces: Sequence[str]
     ids: Sequence[int] | None
     offset: int
@@ -84,6 +86,7 @@ class Whole:
     """A complete choice."""
 
     index: int
+    text: str
     pieces: Sequence[str]
     ids: Sequence[int] | None
     ending: Ending

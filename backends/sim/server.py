@@ -20,11 +20,13 @@ from backends.sim.fields import Fields, RefusalError, decode
 from backends.sim.look import ASIDE
 from backends.sim.measures import Measures
 from backends.sim.parts import Frame
+from backends.sim.prompt import Prompt, render
 from backends.sim.realtime import Realtime
 from backends.sim.validate import check, check_length, messages_of, parse
+from backends.sim.wording import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from backends.sim.asgi import Message, Receive, Send
     from backends.sim.call import Call
@@ -61,27 +63,6 @@ class Options:
     auto_tools: bool = True
     speed: float = 1.0
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """A prompt as text, and as ids where it came as ids."""
-
-    text: str
-    count: int
-    given: tuple[int, ...] | None
-
-    @classmethod
-    def read(cls, prompt: str | tuple[int, ...]) -> _Prompt:
-        if isinstance(prompt, str):
-            return cls(prompt, tokens.count(prompt), None)
-        try:
-            return cls(tokens.decode(prompt), len(prompt), prompt)
-        except ValueError as error:  # an id out of vocabulary
-            raise RefusalError(str(error)) from None
-
-    def ids(self) -> Sequence[int]:
-        return tokens.encode(self.text) if self.given is None else self.given
 
 
 class Simulator:
@@ -180,33 +161,26 @@ class Simulator:
             drafts=bool(self.configuration.draft_tokens),
             auto_tools=options.auto_tools,
         )
-        prompts = [_Prompt.read(prompt) for prompt in call.prompts or (tokens.render(call.messages),)]
+        prompts = [Prompt.read(prompt) for prompt in call.prompts or (render(call.messages),)]
         for prompt in prompts:
             check_length(prompt.count, call.max_tokens, options.max_model_len)
-        aside = request.header(ASIDE)
-        planned = []
-        for prompt in prompts:
-            rng = self._draws(call, prompt)
-            room = options.max_model_len - prompt.count
-            planned += [
-                (prompt, plan(call, _asked(call) or prompt.text, aside, room, rng)) for _ in range(call.n)
-            ]
+        writer = Writer(call, request.header(ASIDE), self._rng)
+        planned = [
+            (prompt, plan(call, prompt, options.max_model_len - prompt.count, writer, choice))
+            for prompt in prompts
+            for choice in range(call.n)
+        ]
         bodies = self._bodies(request, call, prompts)
         exchange = Exchange(call, bodies, self._realtime, self._measures, options.reporting)
         for prompt, answer in planned:
             job = Job(str(next(self._jobs)), answer.workload, prompt.count, len(answer.generated))
-            exchange.add(answer, job, prompt.text, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
+            echo = tokens.pieces(prompt.ids()) if call.echo else ()
+            exchange.add(answer, job, echo, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
         for prompt in prompts:
             self._measures.accept(call.n, call.max_tokens or options.max_model_len - prompt.count)
         await exchange.run(request)
 
-    def _draws(self, call: Call, prompt: _Prompt) -> Random:
-        """Where an answer's wording comes from: on every server the same for a seeded or greedy request."""
-        if call.seed is None and call.temperature > 0:
-            return self._rng
-        return Random(f"{call.seed} {prompt.text}")  # noqa: S311 - not for secrets
-
-    def _bodies(self, request: Request, call: Call, prompts: list[_Prompt]) -> ChatBodies | TextBodies:
+    def _bodies(self, request: Request, call: Call, prompts: list[Prompt]) -> ChatBodies | TextBodies:
         identity = request.header("x-request-id") or f"{self._rng.getrandbits(64):016x}"
         frame = Frame(
             id=f"{'chatcmpl' if call.chat else 'cmpl'}-{identity}",
@@ -252,16 +226,16 @@ class Simulator:
         if fields is None:
             return
         if "messages" in fields.body:
-            text = tokens.render(messages_of(fields))
+            text = render(messages_of(fields))
         else:
             text = fields.string("prompt", required=True) or ""
         fields.raise_if_invalid()
-        pieces = tokens.split(text)
+        ids = Prompt.read(text).ids()
         answer = {
-            "count": len(pieces),
+            "count": len(ids),
             "max_model_len": self.options.max_model_len,
-            "tokens": [tokens.identify(piece) for piece in pieces],
-            "token_strs": pieces if fields.body.get("return_token_strs") else None,
+            "tokens": ids,
+            "token_strs": tokens.pieces(ids) if fields.body.get("return_token_strs") else None,
         }
         await request.reply(_encode(answer))
 
@@ -271,7 +245,7 @@ class Simulator:
             return
         ids = fields.integers("tokens")
         fields.raise_if_invalid()
-        await request.reply(_encode({"prompt": _Prompt.read(ids).text}))
+        await request.reply(_encode({"prompt": Prompt.read(ids).text}))
 
     async def _fields(self, request: Request) -> Fields | None:
         raw = await request.body()
@@ -289,8 +263,3 @@ class Simulator:
     async def _metrics(self, request: Request) -> None:
         page = exposition.render(self._realtime.engine, self._measures, self.model, self._started)
         await request.reply(page.encode(), exposition.CONTENT_TYPE.encode())
-
-
-def _asked(call: Call) -> str:
-    """Text of the last user turn of a chat."""
-    return next((text for role, text in reversed(call.messages) if role == "user"), "")

@@ -9,7 +9,9 @@ import pytest
 
 from backends.sim import tokens
 from backends.sim.answer import Answer, plan
+from backends.sim.prompt import Prompt, render
 from backends.sim.validate import parse
+from backends.sim.wording import Writer
 
 WEATHER = {
     "type": "function",
@@ -25,16 +27,17 @@ CLOCK = {"type": "function", "function": {"name": "set_timer"}}
 def say(asked: str = "Tell me something nice.", *, room: int = 4000, seed: int = 1, **body: Any) -> Answer:
     body = {"messages": [{"role": "user", "content": asked}]} | body
     call = parse(json.dumps(body).encode(), "application/json", chat=True)
-    return plan(call, asked, None, room, Random(seed))
+    writer = Writer(call, None, Random(seed))
+    return plan(call, Prompt.read(render(call.messages)), room, writer, 0)
 
 
 def test_an_answer_ends_by_itself_with_an_end_token_that_shows_nothing() -> None:
     answer = say()
     assert (answer.reason, answer.stop, answer.workload) == ("stop", None, "chat")
-    assert answer.generated[-1] == "<|im_end|>"
+    assert answer.generated[-1] == tokens.END_OF_TURN
     assert answer.shown[-1] == ""
     assert len(answer.shown) == len(answer.generated)
-    assert tokens.decode(answer.ids(0, 3)) == "".join(answer.generated[:3])
+    assert tokens.decode(answer.generated[:-1]) == "".join(answer.shown)
 
 
 def test_max_tokens_and_the_context_cut_it() -> None:
@@ -56,10 +59,10 @@ def test_a_stop_string_ends_the_answer_before_itself() -> None:
     stop = whole[40:46]
     at = whole.index(stop)
     answer = say(stop=["never there", stop])
-    assert ("".join(answer.shown), answer.reason, answer.stop) == (whole[:at], "stop", stop)
-    assert "".join(answer.generated).startswith(whole[: at + len(stop)])
+    assert (answer.text, answer.reason, answer.stop) == (whole[:at], "stop", stop)
+    assert tokens.decode(answer.generated).startswith(whole[: at + len(stop)])
     kept = say(stop=stop, include_stop_str_in_output=True)
-    assert "".join(kept.shown) == whole[: at + len(stop)]
+    assert kept.text == whole[: at + len(stop)]
 
 
 def test_the_earliest_stop_string_wins() -> None:

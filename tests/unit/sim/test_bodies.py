@@ -37,10 +37,10 @@ def test_chat_events_are_the_bytes_of_a_real_server() -> None:
         f'{HEAD}{{"index":0,"delta":{{"role":"assistant","content":""}},"logprobs":null,"finish_reason":null}}],'
         '"prompt_token_ids":null,"prompt_text":null}\n\n'
     )
-    assert bodies.part(Part(0, ["a", '"é'], None, 0, 2)).decode() == (
+    assert bodies.part(Part(0, 'a"é', ["a", '"é'], None, 0, 2)).decode() == (
         f'{HEAD}{{"index":0,"delta":{{"content":"a\\"é"}},"logprobs":null,"finish_reason":null,"token_ids":null}}]}}\n\n'
     )
-    assert bodies.part(Part(0, ["b"], None, 0, 3, END)).decode() == (
+    assert bodies.part(Part(0, "b", ["b"], None, 0, 3, END)).decode() == (
         f'{HEAD}{{"index":0,"delta":{{"content":"b"}},"logprobs":null,"finish_reason":"length","stop_reason":null,'
         '"token_ids":null}],"system_fingerprint":"f"}\n\n'
     )
@@ -49,7 +49,7 @@ def test_chat_events_are_the_bytes_of_a_real_server() -> None:
 def test_the_fingerprint_moves_to_the_usage_event_where_there_is_one() -> None:
     options = {"include_usage": True}
     bodies = ChatBodies(frame(), call(stream=True, stream_options=options))
-    assert b"fingerprint" not in bodies.part(Part(0, ["b"], None, 0, 3, END))
+    assert b"fingerprint" not in bodies.part(Part(0, "b", ["b"], None, 0, 3, END))
     assert bodies.usage(4, None).decode() == (
         f'{HEAD}],"usage":{{"prompt_tokens":3,"total_tokens":7,"completion_tokens":4}},"system_fingerprint":"f"}}\n\n'
     )
@@ -57,7 +57,9 @@ def test_the_fingerprint_moves_to_the_usage_event_where_there_is_one() -> None:
 
 def test_only_the_last_choice_of_several_carries_the_fingerprint() -> None:
     bodies = ChatBodies(frame(), call(stream=True, n=2))
-    assert b"fingerprint" not in bodies.part(Part(0, ["b"], None, 0, 3, Ending("stop", None, last=False)))
+    assert b"fingerprint" not in bodies.part(
+        Part(0, "b", ["b"], None, 0, 3, Ending("stop", None, last=False))
+    )
 
 
 def test_usage_goes_with_every_event_where_asked() -> None:
@@ -66,7 +68,7 @@ def test_usage_goes_with_every_event_where_asked() -> None:
         ChatBodies(frame(), call(stream=True, stream_options=options)),
         TextBodies(frame(), call(chat=False, stream=True, stream_options=options)),
     ):
-        event = bodies.part(Part(0, ["b"], None, 0, 9, END))
+        event = bodies.part(Part(0, "b", ["b"], None, 0, 9, END))
         count = b'"usage":{"prompt_tokens":3,"total_tokens":12,"completion_tokens":9,"completion_tokens_details":null}}'
         assert event.endswith(b"}]," + count + b"\n\n")
 
@@ -109,7 +111,9 @@ def test_tool_calls_come_as_name_then_arguments_then_nothing() -> None:
 
 
 def test_a_tool_call_in_a_body_takes_the_place_of_the_text() -> None:
-    body = ChatBodies(frame(), call()).whole([Whole(0, ["raw"], None, END, ("t", "ls", "{}"))], 3, None)
+    body = ChatBodies(frame(), call()).whole(
+        [Whole(0, "raw", ["raw"], None, END, ("t", "ls", "{}"))], 3, None
+    )
     message = json.loads(body)["choices"][0]["message"]
     assert message["content"] is None
     assert list(message)[-2:] == ["tool_calls", "reasoning"]
@@ -117,7 +121,7 @@ def test_a_tool_call_in_a_body_takes_the_place_of_the_text() -> None:
 
 def test_each_choice_carries_the_ids_of_its_own_prompt() -> None:
     bodies = TextBodies(frame(prompt_ids=[[1], [2]]), call(chat=False, n=2))
-    choices = json.loads(bodies.whole([Whole(i, ["x"], [9], END) for i in range(4)], 4, None))["choices"]
+    choices = json.loads(bodies.whole([Whole(i, "x", ["x"], [9], END) for i in range(4)], 4, None))["choices"]
     assert [choice["prompt_token_ids"] for choice in choices] == [[1], [1], [2], [2]]
-    events = [bodies.part(Part(2, ["x"], [9], 0, 1)) for _ in range(2)]
+    events = [bodies.part(Part(2, "x", ["x"], [9], 0, 1)) for _ in range(2)]
     assert [json.loads(event[6:])["choices"][0]["prompt_token_ids"] for event in events] == [[2], None]
