@@ -95,6 +95,7 @@ class Control:
                 "revision": snapshot.revision,
                 "backends": [_backend_status(state, now) for state in snapshot.states],
             },
+            "retries": {"left": round(self.fleet.retries_left, 1), "denied": self.fleet.denied},
         }
 
     async def policy(self) -> dict[str, Any]:

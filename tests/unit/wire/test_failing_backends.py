@@ -1,0 +1,117 @@
+"""What failures do to the requests after them: the way from an attempt to the fleet and back."""
+
+import pytest
+
+from gateway.core.breaker import BreakerSettings
+from gateway.core.budget import BudgetSettings
+from tests.relaying import Bench, body
+from tests.scripted import answer, fails, stream
+
+WORD = b'data: {"id":"c","choices":[{"delta":{"content":"x"},"finish_reason":null}]}\n\n'
+DONE = b'data: {"id":"c","choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+BAD = b'{"error":{"message":"min_p","code":400}}'
+
+
+def bench(*, breaker=None, retries=None, **acts):
+    one = Bench(**acts)
+    one.fleet.govern(breaker or BreakerSettings(), retries or BudgetSettings())
+    return one
+
+
+def state(one, name="a"):
+    return next(each for each in one.fleet.snapshot.states if each.backend.name == name)
+
+
+async def test_a_bad_request_is_one_upstream_call_and_a_hundred_take_nobody_out():
+    one = bench(a=[answer(BAD, 400) for _ in range(100)], b=[])
+    for _ in range(100):
+        client = await one.talk(body())
+        assert (client.status, client.body) == (400, BAD)
+    assert one.upstream.order == ["a"] * 100
+    assert state(one).breaker.phase(0.0) == "closed"
+
+
+async def test_a_backend_that_keeps_failing_is_left_out_of_the_next_requests():
+    failing = [fails("sent", "reset") for _ in range(3)]
+    one = bench(a=failing, b=[answer() for _ in range(9)], breaker=BreakerSettings(consecutive=3, open=600.0))
+    for _ in range(9):
+        assert (await one.talk(body())).status == 200
+    assert one.upstream.order == ["a", "b"] * 3 + ["b"] * 6
+    assert one.records[-1].decision.rejected[0].reason == "breaker_open"
+
+
+async def test_what_breaks_off_in_the_middle_counts_too():
+    one = bench(
+        a=[stream(WORD, fails("first_byte", "reset").before[0])],
+        b=[stream(DONE)],
+        breaker=BreakerSettings(consecutive=1, open=600.0),
+    )
+    await one.talk()
+    await one.talk()
+    assert one.upstream.order == ["a", "b"]
+
+
+async def test_a_backend_that_cannot_be_connected_to_is_out_at_once():
+    one = bench(a=[fails("connect", "connect")], b=[answer(), answer()])
+    for _ in range(2):
+        assert (await one.talk(body())).status == 200
+    assert one.upstream.order == ["a", "b", "b"]
+    assert one.records[-1].decision.rejected[0].reason == "unhealthy"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_backend_is_left_alone_for_as_long_as_it_asked(status):
+    busy = answer(b"busy", status, headers=[(b"retry-after", b"30")])
+    one = bench(a=[busy], b=[answer(), answer()], breaker=BreakerSettings(consecutive=1))
+    for _ in range(2):
+        assert (await one.talk(body())).status == 200
+    assert one.upstream.order == ["a", "b", "b"]
+    assert one.records[0].attempts[0].retry_after == 30.0
+    assert one.records[-1].decision.rejected[0].reason == "retry_after"
+    assert state(one).breaker.phase(0.0) == "closed"
+
+
+async def test_when_all_have_asked_to_be_left_alone_the_client_is_told_how_long():
+    def busy(seconds):
+        return answer(b"busy", 429, headers=[(b"retry-after", seconds)])
+
+    one = bench(a=[busy(b"30")], b=[busy(b"20")])
+    client = await one.talk(body())
+    assert (client.status, client.headers[b"retry-after"]) == (429, b"20")
+    client = await one.talk(body())
+    assert client.status == 429
+    assert 1 < int(client.headers[b"retry-after"]) <= 20
+    assert one.upstream.order == ["a", "b"]
+
+
+async def test_retry_after_of_other_answers_is_not_heeded():
+    one = bench(a=[answer(b"no", 404, headers=[(b"retry-after", b"30")]), answer()], b=[])
+    await one.talk(body())
+    assert (await one.talk(body())).status == 200
+    assert one.upstream.order == ["a", "a"]
+
+
+async def test_a_request_that_makes_servers_fail_reaches_two_of_them():
+    one = bench(a=[answer(b"poison", 500)], b=[answer(b"poison", 500)], c=[answer()])
+    client = await one.talk(body())
+    assert (client.status, client.body) == (500, b"poison")
+    assert one.upstream.order == ["a", "b"]
+
+
+async def test_a_storm_of_failures_does_not_double_the_load():
+    one = bench(
+        a=[answer(b"down", 502) for _ in range(50)],
+        b=[answer() for _ in range(50)],
+        breaker=BreakerSettings(consecutive=1000, min_requests=1000),
+        retries=BudgetSettings(share=0.1, per_second=0.0, burst=5),
+    )
+    statuses = [(await one.talk(body())).status for _ in range(50)]
+    assert statuses.count(200) == len(one.upstream.order) - 50 <= 5 + 0.1 * 50
+    assert statuses.count(502) == one.fleet.denied == 50 - statuses.count(200) >= 40
+
+
+async def test_nothing_is_left_open_whatever_failed():
+    one = bench(a=[fails("sent", "reset")], b=[answer(b"x", 503)], c=[answer(b"y", 500)])
+    await one.talk(body())
+    assert one.upstream.order == ["a", "b", "c"]
+    assert one.idle
