@@ -20,8 +20,8 @@ from gateway.runtime.scrape import Scraper
 from gateway.runtime.visits import Visits
 from gateway.telemetry import setup as telemetry
 from gateway.wire import control
+from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.relay import Relay
-from gateway.wire.upstream import HttpxUpstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.policy.load import Config, Loaded
     from gateway.settings import Settings
     from gateway.wire.client import Receive, Scope, Send
+    from gateway.wire.upstream import Upstream
 
 DRAIN_SECONDS = 5.0
 """How long the last records may take on their way out."""
@@ -74,7 +75,7 @@ class Gateway:
         self._consumers = Consumers([self._telemetry.on_record, *on_record], capacity=settings.record_queue)
         self._telemetry.observe_dropped(lambda: self._consumers.dropped)
         classifier = RuleClassifier()
-        self._upstream = HttpxUpstream()
+        self._upstream = _upstream(settings)
         self._relay = Relay(
             fleet=self._fleet,
             policy=lambda: self._configuration.config.policy,
@@ -143,3 +144,11 @@ class Gateway:
                 await self._upstream.close()
                 await self._consumers.close(DRAIN_SECONDS)
                 await asyncio.to_thread(self._telemetry.close)
+
+
+def _upstream(settings: Settings) -> Upstream:
+    if settings.upstream == "lean":
+        return LeanUpstream()
+    from gateway.wire.portable import HttpxUpstream  # noqa: PLC0415 - aiohttp takes 20 MB that most do not need
+
+    return HttpxUpstream()

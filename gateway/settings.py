@@ -28,6 +28,9 @@ class Settings(BaseSettings):
     probe_timeout: float = Field(
         default=2.0, gt=0, description="seconds after which a call of a probe has failed"
     )
+    upstream: Literal["lean", "httpx"] = Field(
+        default="lean", description="client for the backends: our own, or httpx for proxies and special TLS"
+    )
     body_limit: int = Field(default=32 * 2**20, gt=0, description="largest request body, in bytes")
     drain_seconds: int = Field(
         default=30, ge=0, description="how long answers that are open may take to end when told to stop"

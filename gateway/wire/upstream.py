@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import aiohttp
-import httpx
-from httpx_aiohttp import AiohttpTransport
-
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from gateway.wire.headers import Headers
+
+    Sink = Callable[[bytes], None]
 
 KEEPALIVE_SECONDS = 4.0
 """Below uvicorn's 5 s, so that a pooled connection is not taken just as the server closes it."""
@@ -20,7 +18,13 @@ KEEPALIVE_SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
-    """A request as it goes to a backend; ``url`` is complete, ``body`` is sent as it is."""
+    """A request as it goes to a backend.
+
+    Attributes:
+        url: Scheme, host, port, path and query.
+        headers: All but those of the connection, which are Host, Content-Length and the like.
+        body: Sent as it is.
+    """
 
     method: str
     url: str
@@ -50,11 +54,33 @@ class UpstreamResponse(Protocol):
     """Names in lower case."""
 
     def body(self) -> AsyncIterator[bytes]:
-        """Body bytes as they arrive, still encoded as the headers say; raises :class:`UpstreamError`."""
+        """Body bytes as they arrive, still encoded as the headers say; raises :class:`UpstreamError`.
+
+        While they are not taken, only a bounded number of bytes is read from the backend.
+        """
+        ...
+
+    async def pipe(self, sink: Sink) -> None:
+        """Hand what is left of the body to ``sink`` as it arrives, and return at its end.
+
+        The sink may be called from the connection itself, with no task switch; what it raises is raised here.
+        It may follow upon :meth:`body`, and holds back a fast backend by :meth:`pause`.
+
+        Raises:
+            UpstreamError: The body broke off.
+        """
+        ...
+
+    def pause(self) -> None:
+        """Read no more from the backend; the sink may still get what was read already."""
+        ...
+
+    def resume(self) -> None:
+        """Read on after :meth:`pause`."""
         ...
 
     async def close(self) -> None:
-        """Give the connection back, or close it if the body was not read to its end."""
+        """Give the connection back, or close it if the body has not come to its end."""
         ...
 
 
@@ -76,74 +102,3 @@ class Upstream(Protocol):
     async def close(self) -> None:
         """Close every connection."""
         ...
-
-
-class HttpxUpstream:
-    """Connections through httpx's transport interface, over aiohttp."""
-
-    def __init__(self) -> None:
-        self._transport = AiohttpTransport(client=_session)
-
-    async def send(self, request: UpstreamRequest, connect_timeout: float) -> UpstreamResponse:
-        """See :class:`Upstream`."""
-        outgoing = httpx.Request(
-            request.method,
-            request.url,
-            headers=request.headers,
-            content=request.body,
-            extensions={"timeout": {"connect": connect_timeout}},
-        )
-        try:
-            response = await self._transport.handle_async_request(outgoing)
-        except (httpx.TransportError, aiohttp.ClientError) as error:
-            raise _classify(error) from error
-        return HttpxResponse(response)
-
-    async def close(self) -> None:
-        """See :class:`Upstream`."""
-        await self._transport.aclose()
-
-
-class HttpxResponse:
-    """See :class:`UpstreamResponse`."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-        self.status = response.status_code
-        self.headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
-
-    async def body(self) -> AsyncIterator[bytes]:
-        """See :class:`UpstreamResponse`."""
-        try:
-            async for chunk in self._response.stream:  # type: ignore[union-attr] # the transport's stream is async
-                yield chunk
-        except (httpx.TransportError, aiohttp.ClientError) as error:
-            raise UpstreamError("headers", "reset", str(error)) from error
-
-    async def close(self) -> None:
-        """See :class:`UpstreamResponse`."""
-        await self._response.aclose()
-
-
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-    )
-
-
-def _classify(error: httpx.TransportError | aiohttp.ClientError) -> UpstreamError:
-    """Read phase and error class off aiohttp's exception: httpx's names a reset a connect timeout.
-
-    The transport maps most of aiohttp's exceptions to httpx's and lets some through.
-    """
-    cause = error.__cause__ if isinstance(error, httpx.TransportError) else error
-    detail = str(error) or type(cause).__name__
-    if isinstance(cause, (aiohttp.ConnectionTimeoutError, aiohttp.ServerTimeoutError)):
-        return UpstreamError("connect", "timeout:connect", detail)
-    if isinstance(cause, aiohttp.ClientConnectorError):
-        return UpstreamError("connect", "connect", detail)
-    if isinstance(cause, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)):
-        return UpstreamError("sent", "reset", detail)
-    return UpstreamError("sent", "protocol", detail)

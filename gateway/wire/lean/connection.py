@@ -1,0 +1,135 @@
+"""One connection to a backend: the request out as it is taken, what comes in to the answer's reader."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from gateway.wire.lean.response import LeanResponse
+
+_JOINED: Final = 64 * 2**10
+"""Largest body, in bytes, that is copied behind its head to save a system call."""
+
+_SLICE: Final = 256 * 2**10
+"""Bytes of a large body that are handed to the transport at once, so that an early answer stops the rest."""
+
+_NOTHING: Final = memoryview(b"")
+
+
+class Owner(Protocol):
+    """Who keeps account of connections."""
+
+    def opened(self, connection: Connection) -> None:
+        """The connection stands."""
+        ...
+
+    def released(self, connection: Connection) -> None:
+        """The connection is ready for another request."""
+        ...
+
+    def lost(self, connection: Connection) -> None:
+        """The connection is gone."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """A connection that serves one request after the other.
+
+    Attributes:
+        base: Scheme and authority of the backend, the key of the pool.
+        usable: Whether another request may go over it once the present one has ended.
+        idle_since: Loop time at which it became idle.
+    """
+
+    __slots__ = ("_full", "_owner", "_response", "_transport", "_unsent", "base", "idle_since", "usable")
+
+    _transport: asyncio.Transport
+
+    def __init__(self, base: str, owner: Owner) -> None:
+        self.base = base
+        self.usable = False
+        self.idle_since = 0.0
+        self._owner = owner
+        self._response: LeanResponse | None = None
+        self._unsent = _NOTHING
+        self._full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        self._transport = transport  # type: ignore[assignment] # a stream's transport
+        self.usable = True
+        self._owner.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._end(exc)
+        self._unsent = _NOTHING
+        self._owner.lost(self)
+
+    def eof_received(self) -> None:
+        """Nothing more will come; returning nothing closes our side too."""
+        self._end(None)
+
+    def _end(self, cause: Exception | None) -> None:
+        self.usable = False
+        if self._response is not None:
+            self._response.ended(cause)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes arrived."""
+        if self._response is not None:
+            self._response.feed(data)
+        else:
+            self.abort()  # nobody asked
+
+    def pause_writing(self) -> None:
+        """The backend takes the request slower than we send it."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """The backend took what was sent."""
+        self._full = False
+        self._pump()
+
+    def start(self, response: LeanResponse, head: bytes, body: bytes) -> None:
+        """Send a request; ``response`` reads what comes back."""
+        self._response = response
+        if len(body) <= _JOINED:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._unsent = memoryview(body)
+            self._pump()
+
+    def _pump(self) -> None:
+        while self._unsent and not self._full:
+            part, self._unsent = self._unsent[:_SLICE], self._unsent[_SLICE:]
+            self._transport.write(part)
+
+    def release(self) -> None:
+        """Make ready for the next request, or close if not all of this one was taken."""
+        if not self.usable or self._unsent or self._transport.get_write_buffer_size():
+            self.abort()
+        else:
+            self._response = None
+            self._owner.released(self)
+
+    def pause(self) -> None:
+        """Read no more for now."""
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close an idle connection in good order."""
+        self.usable = False
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way."""
+        self.usable = False
+        self._unsent = _NOTHING
+        self._transport.abort()

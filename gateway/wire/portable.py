@@ -1,0 +1,117 @@
+"""Upstream over httpx and aiohttp: general-purpose clients, where the lean one does not do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiohttp
+import httpx
+from httpx_aiohttp import AiohttpTransport
+
+from gateway.wire.upstream import KEEPALIVE_SECONDS, UpstreamError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from gateway.wire.headers import Headers
+    from gateway.wire.upstream import Sink, UpstreamRequest
+
+
+class HttpxUpstream:
+    """Connections through httpx's transport interface, over aiohttp."""
+
+    def __init__(self, *, tls: ssl.SSLContext | None = None, keepalive: float = KEEPALIVE_SECONDS) -> None:
+        """Make an empty pool.
+
+        Args:
+            tls: For ``https`` backends; the system's authorities if None.
+            keepalive: Seconds for which an idle connection is kept.
+        """
+        self._transport = AiohttpTransport(client=lambda: _session(tls, keepalive))
+
+    async def send(self, request: UpstreamRequest, connect_timeout: float) -> HttpxResponse:
+        """See :class:`~gateway.wire.upstream.Upstream`."""
+        outgoing = httpx.Request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            content=request.body,
+            extensions={"timeout": {"connect": connect_timeout}},
+        )
+        try:
+            response = await self._transport.handle_async_request(outgoing)
+        except (httpx.TransportError, aiohttp.ClientError) as error:
+            raise _classify(error) from error
+        return HttpxResponse(response)
+
+    async def close(self) -> None:
+        """See :class:`~gateway.wire.upstream.Upstream`."""
+        await self._transport.aclose()
+
+
+class HttpxResponse:
+    """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._body = self._read()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self.status = response.status_code
+        self.headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
+
+    def body(self) -> AsyncIterator[bytes]:
+        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
+        return self._body
+
+    async def pipe(self, sink: Sink) -> None:
+        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
+        async for chunk in self._body:
+            sink(chunk)
+            await self._flowing.wait()
+
+    def pause(self) -> None:
+        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
+        self._flowing.clear()
+
+    def resume(self) -> None:
+        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
+        self._flowing.set()
+
+    async def close(self) -> None:
+        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
+        await self._response.aclose()
+
+    async def _read(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in self._response.stream:  # type: ignore[union-attr] # the transport's stream is async
+                yield chunk
+        except (httpx.TransportError, aiohttp.ClientError, RuntimeError) as error:
+            # A pool closed while an answer is read makes aiohttp raise a RuntimeError.
+            raise UpstreamError("headers", "reset", str(error)) from error
+
+
+def _session(tls: ssl.SSLContext | None, keepalive: float) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls or True, keepalive_timeout=keepalive),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+    )
+
+
+def _classify(error: httpx.TransportError | aiohttp.ClientError) -> UpstreamError:
+    """Read phase and error class off aiohttp's exception: httpx's names a reset a connect timeout.
+
+    The transport maps most of aiohttp's exceptions to httpx's and lets some through.
+    """
+    cause = error.__cause__ if isinstance(error, httpx.TransportError) else error
+    detail = str(error) or type(cause).__name__
+    if isinstance(cause, (aiohttp.ConnectionTimeoutError, aiohttp.ServerTimeoutError)):
+        return UpstreamError("connect", "timeout:connect", detail)
+    if isinstance(cause, aiohttp.ClientConnectorError):
+        return UpstreamError("connect", "connect", detail)
+    if isinstance(cause, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)):
+        return UpstreamError("sent", "reset", detail)
+    return UpstreamError("sent", "protocol", detail)
