@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.core.acceptance import StreamSums, mismatch, stream_sums
+from gateway.core.classify import Classification
+from gateway.core.counters import Window
+from gateway.core.decide import NoCandidate
+from gateway.core.outcome import Outcome, Record, Trace, Usage
+from tests.factories import features
+
+OUTCOME = Outcome(
+    status="ok",
+    http_status=200,
+    ttft=0.1,
+    decode_seconds=1.0,
+    first_tokens=1,
+    events=21,
+    usage=Usage(10, 51, 0),
+)
+
+
+def record(outcome: Outcome = OUTCOME, *, n: int = 1, draft_tokens: int = 3) -> Record:
+    return Record(
+        "r", Trace("0" * 32, "0" * 16), 0.0, 0, 0.0, 1.1, features(n=n), Classification("math", 0.9, "default"),
+        NoCandidate("empty_pool", "", 0, None, (), "p", "f"), (), outcome, "b", "eagle3", draft_tokens,
+    )  # fmt: skip
+
+
+def test_each_event_after_the_first_is_a_step() -> None:
+    sums = stream_sums(record())
+    assert sums == StreamSums(1, 50, 20)
+    assert sums.mean_accepted_length == 2.5
+    assert sums.plus(StreamSums(1, 10, 10)) == StreamSums(2, 60, 30)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": "cancelled"},
+        {"tool_calls": True},
+        {"backpressured": True},
+        {"usage": Usage(10, None, None)},
+        {"usage": Usage(10, 16, None)},
+        {"decode_seconds": None},
+        {"events": 1},
+        {"events": 12},  # more tokens an event than a step can have: some were merged
+    ],
+)
+def test_a_stream_that_does_not_show_its_steps_tells_nothing(changes: dict[str, Any]) -> None:
+    assert stream_sums(record(replace(OUTCOME, **changes))) is None
+
+
+def test_several_choices_and_baselines_tell_nothing() -> None:
+    assert stream_sums(record(n=2)) is None
+    assert stream_sums(record(draft_tokens=0)) is None
+
+
+def test_without_a_step_there_is_no_length() -> None:
+    assert StreamSums().mean_accepted_length is None
+
+
+def test_what_requests_told_is_compared_with_the_counter() -> None:
+    window = Window(0.0, 1.0, 10.0, 30.0, 20.0, (10.0, 6.0, 4.0), 30.0)
+    assert mismatch(window, 20.0) == 0.0
+    assert mismatch(window, 15.0) == 0.25
+    assert mismatch(window, 22.0) == -0.1
+    assert mismatch(replace(window, accepted=0.0), 0.0) is None
