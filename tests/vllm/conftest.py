@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from backends.fleet_file import write_fleet
 from gateway.app import Gateway
 from gateway.cli.running import serving
 from gateway.policy.load import Invalid
@@ -94,7 +95,8 @@ def fleet(
     subprocess.run(  # noqa: S603 - our own interpreter
         [vllm_python, "-m", "tests.vllm.checkpoints", checkpoints], cwd=servers.ROOT, check=True, timeout=120
     )
-    with servers.running(vllm_python, checkpoints, f"{collector.url}/v1/traces", scratch) as fleet:
+    wanted = servers.specs(checkpoints, f"{collector.url}/v1/traces", suffix=servers.has_suffix(vllm_python))
+    with servers.running(vllm_python, wanted, scratch) as fleet:
         # Prompt lookup is compiled for some seconds when it first runs.
         ask(fleet["ngram"].url, chain.LOOPING)
         yield fleet
@@ -124,15 +126,5 @@ def front(
 
 
 def fleet_file(fleet: dict[str, Server]) -> str:
-    lines = ["version: 1", "backends:"]
-    for server in fleet.values():
-        launch = server.launch
-        lines += [
-            f"  - name: {launch.name}",
-            f"    url: {server.url}",
-            f"    model: {servers.SERVED_MODEL}",
-            f"    method: {launch.method}",
-            f"    draft_tokens: {launch.draft_tokens}",
-            f"    max_model_len: {servers.CONTEXT}",
-        ]
-    return "\n".join(lines) + "\n"
+    """The fleet file as specroute launch writes it; by construction all targets give the same answers."""
+    return write_fleet(replace(server.spec, target=servers.SERVED_MODEL) for server in fleet.values())

@@ -7,12 +7,14 @@ against the wrong distribution. Greedy answers are right without the plugin.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import torch
+
+NAME: Final = "specroute_cpu_fix"
 
 
 def expand(
@@ -44,6 +46,6 @@ def announce(folder: Path) -> None:
         "Metadata-Version: 2.1\nName: specroute-cpu-fix\nVersion: 0\n", encoding="utf-8"
     )
     (info / "entry_points.txt").write_text(
-        f"[vllm.general_plugins]\nspecroute_cpu_fix = {__name__}:register\n",
+        f"[vllm.general_plugins]\n{NAME} = {__name__}:register\n",
         encoding="utf-8",
     )
