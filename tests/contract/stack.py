@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import uvicorn
-import uvloop
 
 from backends.sim.exchange import Reporting
 from backends.sim.fleet import Member, run_fleet
@@ -42,7 +41,7 @@ SECONDS = 20.0
 """How long anything may take before a test gives up waiting for it."""
 
 SERVER = Options(max_model_len=4096, speed=100.0)
-_URL = re.compile(r"(?<=url: )\S+")
+_URL = re.compile(r"(?<=url: )[^\s,}]+")
 
 
 def eventually(read: Callable[[], T], wanted: Callable[[T], bool]) -> T:
@@ -58,8 +57,8 @@ class Loop:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="stack")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="stack", daemon=True)
         self._thread.start()
 
     def run(self, coroutine: Any) -> Any:
@@ -199,6 +198,7 @@ async def _running(
     servers: dict[str, Server] = {}
     urls = []
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(_stop, servers)
         for backend in declared.value.backends:
             if application := applications.get(backend.name):
                 urls.append(await stack.enter_async_context(listening(application)))
@@ -209,11 +209,13 @@ async def _running(
         settings.fleet.write_text(_URL.sub(lambda _: urls.pop(0), fleet))
         loaded = load_files(settings.fleet, settings.policy, {})
         assert isinstance(loaded, Loaded), loaded
-        try:
-            async with serving(Gateway(settings, loaded, on_record=[records.add]), settings) as url:
-                yield url, servers
-        finally:
-            await asyncio.gather(*(server.stop() for server in servers.values()))
+        gateway = Gateway(settings, loaded, on_record=[records.add])
+        yield await stack.enter_async_context(serving(gateway, settings)), servers
+
+
+async def _stop(servers: Mapping[str, Server]) -> None:
+    """All at once, as each takes its time."""
+    await asyncio.gather(*(server.stop() for server in servers.values()))
 
 
 @contextmanager

@@ -114,6 +114,8 @@ async def odd(scope: Any, receive: Any, send: Any) -> None:
         pass
     if scope["path"] == "/metrics":
         kind, parts = b"text/plain", [b"vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"]
+    elif scope["path"] == "/v1/models":
+        kind, parts = b"application/json", [b'{"data":[{"id":"org/Odd"}]}']
     elif scope["path"] == CHAT:
         delta = json.dumps({"choices": [{"delta": {"content": EMOJI}}]}, ensure_ascii=False).encode()
         stream = b": hello\r\n\r\ndata:" + delta + b"\r\n\r\nevent: x\r\ndata: 1\r\n\r\ndata: [DONE]\n\n"
