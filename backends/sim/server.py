@@ -89,6 +89,8 @@ class Simulator:
         self._now = now
         self._started = now()
         self._rng = Random(options.seed)  # noqa: S311 - not for secrets
+        # Of its own: probes come at any moment and must not change the answers.
+        self._names = Random(options.seed)  # noqa: S311 - not for secrets
         self._jobs = itertools.count()
         self._measures = Measures(options.max_model_len)
         engine = Engine(configuration, seed=options.seed, max_num_seqs=options.max_num_seqs)
@@ -126,7 +128,7 @@ class Simulator:
             raise NotImplementedError(f"no {scope['type']} here: serve it with lifespan and websockets off")
         request = Request(scope, receive, send)
         if self.options.request_id_headers:
-            identity = request.header("x-request-id") or f"{self._rng.getrandbits(128):032x}"
+            identity = request.header("x-request-id") or f"{self._names.getrandbits(128):032x}"
             request.answer_headers.append((b"x-request-id", identity.encode("latin-1")))
         methods = self._routes.get(request.path)
         if methods is None:
@@ -196,7 +198,7 @@ class Simulator:
     async def _models(self, request: Request) -> None:
         created = int(self._now())
         permission = {
-            "id": f"modelperm-{self._rng.getrandbits(64):016x}",
+            "id": f"modelperm-{self._names.getrandbits(64):016x}",
             "object": "model_permission",
             "created": created,
             "allow_create_engine": False,
