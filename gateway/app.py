@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from gateway import __version__
 from gateway.core.classify import RuleClassifier
 from gateway.runtime import clock, tasks
+from gateway.runtime.acceptance import Acceptance
 from gateway.runtime.consumers import Consumers
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.probe import Prober
@@ -72,7 +73,21 @@ class Gateway:
             lambda: (self._configuration.config.policy.revision, not self._configuration.problems)
         )
         self._telemetry.policy_loaded(config.policy)
-        self._consumers = Consumers([self._telemetry.on_record, *on_record], capacity=settings.record_queue)
+        self._acceptance = Acceptance(
+            window=settings.counter_window,
+            lag=settings.counter_lag,
+            on_restart=self._telemetry.gain.restarted,
+        )
+        self._telemetry.observe_acceptance(
+            self._acceptance.lengths,
+            lambda: self._acceptance.ages(clock.monotonic()),
+            self._acceptance.mismatches,
+            self._acceptance.restarts,
+        )
+        self._consumers = Consumers(
+            [self._telemetry.on_record, self._acceptance.on_record, *on_record],
+            capacity=settings.record_queue,
+        )
         self._telemetry.observe_dropped(lambda: self._consumers.dropped)
         classifier = RuleClassifier()
         self._upstream = _upstream(settings)
@@ -115,7 +130,9 @@ class Gateway:
         stop = asyncio.Event()
         async with httpx.AsyncClient(trust_env=False) as client:
             settings, fleet = self._settings, self._fleet
-            scraper = Scraper(fleet, client, timeout=settings.scrape_timeout)
+            scraper = Scraper(
+                fleet, client, timeout=settings.scrape_timeout, counted=self._acceptance.counted
+            )
             prober = Prober(fleet, client, timeout=settings.probe_timeout)
             visits = (
                 Visits(fleet, scraper.once, interval=settings.scrape_interval, name="scrape"),

@@ -22,6 +22,14 @@ class Settings(BaseSettings):
         default=1.0, gt=0, description="seconds between two scrapes of a backend's /metrics"
     )
     scrape_timeout: float = Field(default=2.0, gt=0, description="seconds after which a scrape has failed")
+    counter_window: float = Field(
+        default=10.0, gt=0, description="seconds of the windows that acceptance is read from counters over"
+    )
+    counter_lag: float = Field(
+        default=60.0,
+        ge=0,
+        description="seconds after which such a window is compared with its requests; longer than most take",
+    )
     probe_interval: float = Field(
         default=1.0, gt=0, description="seconds between two probes of a backend's /health and /v1/models"
     )

@@ -109,26 +109,39 @@ def _number(written: bytes) -> float:
         return math.nan
 
 
+def restarted(before: Counters, after: Counters) -> bool:
+    """Whether a server was started anew between two scrapes, with the same configuration or another."""
+    if None not in (before.started, after.started) and before.started != after.started:
+        return True
+    if before.speculates != after.speculates or len(before.by_position) != len(after.by_position):
+        return True
+    return any(
+        old is not None and new is not None and new < old
+        for old, new in zip(_totals(before), _totals(after), strict=True)
+    )
+
+
 def between(before: Counters, after: Counters) -> Window | None:
     """What happened between two scrapes of one server.
 
     Returns:
         None where the two cannot be compared: something is missing, or the server was started anew in
-        between, be it with other draft lengths. So no rate is negative or spans two configurations.
+        between. So no rate is negative or spans two configurations.
     """
-    earlier, later = _sums(before), _sums(after)
-    if earlier is None or later is None or len(earlier) != len(later) or before.started != after.started:
+    if restarted(before, after):
         return None
-    grown = [new - old for old, new in zip(earlier, later, strict=True)]
-    if any(one < 0 for one in grown):
+    grown = [
+        new - old
+        for old, new in zip(_totals(before), _totals(after), strict=True)
+        if old is not None and new is not None
+    ]
+    if len(grown) < len(_totals(after)):
         return None
     drafts, drafted, accepted, generated, *by_position = grown
     return Window(before.at, after.at, drafts, drafted, accepted, tuple(by_position), generated)
 
 
-def _sums(counters: Counters) -> tuple[float, ...] | None:
-    drafts, drafted = counters.drafts, counters.drafted
-    accepted, generated = counters.accepted, counters.generated
-    if drafts is None or drafted is None or accepted is None or generated is None:
-        return None
-    return (drafts, drafted, accepted, generated, *counters.by_position)
+def _totals(counters: Counters) -> tuple[float | None, ...]:
+    return (
+        counters.drafts, counters.drafted, counters.accepted, counters.generated, *counters.by_position,
+    )  # fmt: skip

@@ -232,6 +232,11 @@ class Gain:
         sums = Sums.of(record)
         self._sums[cell] = sums if known is None else known.plus(sums)
 
+    def restarted(self, backend: str) -> None:
+        """Start a backend anew: its server was, and nothing says that it runs what it ran before."""
+        for server in [server for server in self._setup if server[1] == backend]:
+            self._forget(server)
+
     def _forget(self, server: tuple[str, str]) -> None:
         self._baselines.discard(server)
         for cell in [cell for cell in self._sums if (cell.target, cell.backend) == server]:

@@ -1,4 +1,4 @@
-"""Reads load off each backend's ``/metrics``."""
+"""Reads load and speculation counters off each backend's ``/metrics``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from gateway.core.counters import parse_counters
 from gateway.core.fleet import Load
 from gateway.runtime import clock
 from gateway.runtime.visits import get
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.core.counters import Counters
     from gateway.core.fleet import Backend
     from gateway.runtime.fleet import Fleet
 
@@ -53,15 +57,24 @@ def _number(value: bytes) -> float:
 class Scraper:
     """Reads the load of backends. A page that cannot be had leaves the last one to grow old."""
 
-    def __init__(self, fleet: Fleet, client: httpx.AsyncClient, *, timeout: float) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        client: httpx.AsyncClient,
+        *,
+        timeout: float,
+        counted: Callable[[str, Counters], None] = lambda _name, _counters: None,
+    ) -> None:
         """Scrape a fleet.
 
         Args:
             fleet: Told what was found.
             client: For control calls; never the data path.
             timeout: Seconds that a scrape may take.
+            counted: Called with a backend's name and what its server has counted.
         """
         self._fleet = fleet
+        self._counted = counted
         self._client = client
         self._timeout = timeout
 
@@ -73,6 +86,8 @@ class Scraper:
         except (httpx.HTTPError, TimeoutError):
             return
         if page.status_code == httpx.codes.OK:
-            load = parse_load(page.content, clock.monotonic())
+            now = clock.monotonic()
+            self._counted(backend.name, parse_counters(page.content, now))
+            load = parse_load(page.content, now)
             if load is not None:
                 self._fleet.loaded(backend.name, load, in_flight)

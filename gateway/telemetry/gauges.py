@@ -9,7 +9,7 @@ from gateway.telemetry import names
 from gateway.telemetry.tally import Values, observe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from opentelemetry.metrics import Meter
 
@@ -72,6 +72,28 @@ def observe_failures(
     observe(meter, names.BREAKER_TRIPS, lambda: tuple(trips.items()))
     observe(meter, names.RETRIES_DENIED, lambda: [((), denied())])
     observe(meter, names.RETRIES_LEFT, lambda: [((), left())])
+
+
+def observe_acceptance(
+    meter: Meter,
+    lengths: Callable[[], Iterable[tuple[Values, float]]],
+    ages: Callable[[], Iterable[tuple[str, float]]],
+    mismatches: Callable[[], Iterable[tuple[str, float]]],
+    restarts: Mapping[tuple[str], int],
+) -> None:
+    """Register what is known of acceptance beyond single answers.
+
+    Args:
+        meter: Where it belongs.
+        lengths: Backend, workload and grade, and the mean accepted length.
+        ages: Backend, and seconds since its counters were read.
+        mismatches: Backend, and the share of its accepted tokens that no answer told of.
+        restarts: How often each backend's server was started anew; grows.
+    """
+    observe(meter, names.BACKEND_LENGTH, lengths)
+    observe(meter, names.COUNTERS_AGE, lambda: [((name,), age) for name, age in ages()])
+    observe(meter, names.COUNTERS_MISMATCH, lambda: [((name,), off) for name, off in mismatches()])
+    observe(meter, names.RESTARTS, lambda: tuple(restarts.items()))
 
 
 def observe_gain(meter: Meter, gain: Gain) -> None:

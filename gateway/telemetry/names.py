@@ -75,7 +75,8 @@ LABELS: Final[Mapping[str, str]] = {
     STATUS: "How the request ended: `ok`, `client_error`, `upstream_error`, `timeout`, `cancelled`, "
     "`rejected` or `truncated`.",
     POSITION: "Place of the draft token in its step, from 0.",
-    GRADE: "How acceptance was measured: `exact`, `none` (a baseline) or `not_measured`.",
+    GRADE: "How acceptance is known: `exact` (answers told), `stream` (from their events), `counters` (from "
+    "those of the server), `none` (a baseline) or `not_measured`.",
     ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
     SOURCE: "What found the workload: `hint`, `rule:NAME`, `model:NAME` or `default`.",
     ROUTE: "Route of the policy; absent where none matched.",
@@ -225,6 +226,25 @@ BACKEND_INFO: Final = Metric(
     (BACKEND, TARGET, METHOD, DRAFT_TOKENS),
 )  # fmt: skip
 
+BACKEND_LENGTH: Final = Metric(
+    "specroute.backend.mean_accepted_length", GAUGE, "{token}",
+    "Tokens a step yields since the backend's server was last started, by how it is known; a grade that "
+    "cannot tell is absent.", (BACKEND, WORKLOAD, GRADE),
+)  # fmt: skip
+COUNTERS_AGE: Final = Metric(
+    "specroute.backend.counters_age", GAUGE, "s",
+    "Time since the server's own counters were read; absent before the first.", (BACKEND,),
+)  # fmt: skip
+COUNTERS_MISMATCH: Final = Metric(
+    "specroute.backend.counters_mismatch", GAUGE, "1",
+    "Share of the server's accepted tokens that no answer told of, in the last window that was compared. Far "
+    "from 0: other clients use the server, or one of the two is wrong.", (BACKEND,),
+)  # fmt: skip
+RESTARTS: Final = Metric(
+    "specroute.backend.restarts", COUNTER, "{restart}",
+    "Times the server was seen to be started anew; what was measured of it before is forgotten.", (BACKEND,),
+)  # fmt: skip
+
 SPEEDUP: Final = Metric(
     "specroute.speedup", GAUGE, "1",
     "Decode rate relative to the baseline's for the same target and workload, since the start; absent while "
@@ -259,6 +279,7 @@ METRICS: Final = (
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT,
+    BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""

@@ -20,7 +20,7 @@ from gateway.telemetry.histograms import Histograms, PrometheusReader, PushReade
 from gateway.telemetry.spans import Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricReader
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.core.gain import Gain
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
+    from gateway.telemetry.tally import Values
 
 _log = logging.getLogger(__name__)
 
@@ -108,6 +109,23 @@ class Telemetry:
             left: Further attempts that the budget allows.
         """
         gauges.observe_failures(self._meter, trips, denied, left)
+
+    def observe_acceptance(
+        self,
+        lengths: Callable[[], Iterable[tuple[Values, float]]],
+        ages: Callable[[], Iterable[tuple[str, float]]],
+        mismatches: Callable[[], Iterable[tuple[str, float]]],
+        restarts: Mapping[tuple[str], int],
+    ) -> None:
+        """Show what is known of acceptance beyond single answers. Call it once.
+
+        Args:
+            lengths: Backend, workload and grade, and the mean accepted length.
+            ages: Backend, and seconds since its counters were read.
+            mismatches: Backend, and the share of its accepted tokens that no answer told of.
+            restarts: How often each backend's server was started anew; grows.
+        """
+        gauges.observe_acceptance(self._meter, lengths, ages, mismatches, restarts)
 
     def observe_dropped(self, dropped: Callable[[], int]) -> None:
         """Show the Records that never came here. Call it once."""

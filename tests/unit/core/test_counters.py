@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.counters import Counters, Window, between, parse_counters
+from gateway.core.counters import Counters, Window, between, parse_counters, restarted
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "vllm" / "metrics"
 TWO_ENGINES = b"""\
@@ -95,6 +95,22 @@ def test_without_a_draft_there_is_no_length() -> None:
 )
 def test_a_restart_or_a_gap_is_no_window(after: Counters) -> None:
     assert between(COUNTED, after) is None
+
+
+@pytest.mark.parametrize(
+    ("after", "anew"),
+    [
+        (replace(COUNTED, drafts=99.0), False),
+        (replace(COUNTED, generated=None), False),  # missing is not zero
+        (replace(COUNTED, started=None), False),
+        (replace(COUNTED, started=104.0), True),
+        (replace(COUNTED, generated=1.0), True),
+        (replace(COUNTED, by_position=(7.0,)), True),
+        (Counters(6.0, generated=60.0), True),
+    ],
+)
+def test_a_restart_is_told_from_a_gap(after: Counters, anew: bool) -> None:
+    assert restarted(COUNTED, after) is anew
 
 
 def test_a_decrease_is_a_restart_where_nothing_tells_when_it_started() -> None:

@@ -219,6 +219,15 @@ def test_a_backend_that_changes_its_method_starts_anew() -> None:
     assert sums.method(CELL._replace(backend="plain")) == "mtp"
 
 
+def test_a_server_that_was_started_anew_starts_anew() -> None:
+    sums = filled(*[slow()] * 3, *[record()] * 3)
+    sums.restarted("fast")
+    sums.restarted("unknown")
+    assert {cell.backend for cell, _ in sums.cells()} == {"plain"}
+    sums.add(record(), "gemma", "math")
+    assert {cell.backend: each.requests for cell, each in sums.cells()} == {"fast": 1, "plain": 3}
+
+
 @pytest.mark.parametrize(
     "outside", [record(backend=""), replace(record(), features=replace(_FEATURES, endpoint="embeddings"))]
 )

@@ -170,6 +170,20 @@ def only(fleet: Fleet) -> Backend:
     return fleet.snapshot.states[0].backend
 
 
+async def test_a_scrape_tells_what_the_server_counted(
+    fleet: Fleet, client: httpx.AsyncClient, servers: Servers
+) -> None:
+    servers.answer = lambda _: httpx.Response(200, content=page("draft_model.prom"))
+    counted: list[tuple[str, float | None]] = []
+    scraper = Scraper(
+        fleet, client, timeout=30.0, counted=lambda name, told: counted.append((name, told.accepted))
+    )
+    await scraper.once(only(fleet))
+    servers.answer = lambda _: httpx.Response(503)
+    await scraper.once(only(fleet))
+    assert counted == [("a", 790.0)]
+
+
 async def test_a_scrape_tells_the_fleet_the_load(fleet: Fleet, scraper: Scraper, servers: Servers) -> None:
     await scraper.once(only(fleet))
     load = state(fleet).load

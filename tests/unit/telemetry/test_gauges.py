@@ -144,3 +144,24 @@ def test_dropped_records_are_shown(series: Series) -> None:
     assert series(telemetry.exposition())["specroute_records_dropped_total"] == 0
     dropped[0] = 7
     assert series(telemetry.exposition())["specroute_records_dropped_total"] == 7
+
+
+def test_what_is_known_of_acceptance_is_shown_as_it_is_when_read(series: Series) -> None:
+    lengths = [(("eagle", "math", "stream"), 2.4)]
+    restarts: dict[tuple[str], int] = {}
+    telemetry = setup()
+    telemetry.observe_acceptance(
+        lambda: lengths, lambda: [("eagle", 7.5)], lambda: [("eagle", -0.25)], restarts
+    )
+    found = series(telemetry.exposition())
+    length = "specroute_backend_mean_accepted_length backend=eagle grade={} workload=math"
+    assert found[length.format("stream")] == 2.4
+    assert found["specroute_backend_counters_age_seconds backend=eagle"] == 7.5
+    assert found["specroute_backend_counters_mismatch backend=eagle"] == -0.25
+    assert "specroute_backend_restarts_total backend=eagle" not in found
+    lengths[0] = (("eagle", "math", "counters"), 2.5)
+    restarts[("eagle",)] = 1
+    found = series(telemetry.exposition())
+    assert found[length.format("counters")] == 2.5
+    assert length.format("stream") not in found
+    assert found["specroute_backend_restarts_total backend=eagle"] == 1

@@ -243,6 +243,10 @@ def test_every_documented_metric_is_served_with_its_labels(
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
     telemetry.observe_dropped(lambda: 0)
     telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)
+    telemetry.observe_acceptance(
+        lambda: [(("eagle", "math", "counters"), 2.5)], lambda: [("eagle", 3.0)], lambda: [("eagle", 0.0)],
+        {("eagle",): 1},
+    )  # fmt: skip
     telemetry.policy_loaded(policy("p1", "chat"))
     telemetry.observe_policy(lambda: ("p1", True))
     failed = Attempt("dflash", "connect", "connect", 0, 100.0, 100.1, "e" * 16)
