@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import uvicorn
-
-from backends.sim import profiles
-from backends.sim.server import Options, Simulator
+from backends.sim.running import Running
+from backends.sim.server import Options
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
+
+__all__ = ["Member", "Running", "run_fleet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +41,6 @@ class Member:
         return self.name or (f"{self.method}-{self.draft_tokens}" if self.draft_tokens else self.method)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A server that listens.
-
-    Attributes:
-        url: Base address without path.
-    """
-
-    member: Member
-    url: str
-    simulator: Simulator
-
-
-class _Server(uvicorn.Server):
-    """Uvicorn that leaves the signals to whoever owns the loop."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @contextlib.asynccontextmanager
 async def run_fleet(
     members: Sequence[Member], *, host: str = "127.0.0.1"
@@ -71,50 +48,17 @@ async def run_fleet(
     """Start servers in the running loop and stop them at the end.
 
     Yields:
-        The servers in the order given, all of them listening.
+        The servers in the order given, all of them listening; tests may kill and revive them.
 
     Raises:
         backends.sim.profiles.UnknownConfigurationError: A member has no profile.
         OSError: A port is taken.
         ValueError: A member could not start as a real server could not.
     """
-    simulators = [_simulator(member) for member in members]
-    with contextlib.ExitStack() as sockets:
-        listeners = [
-            sockets.enter_context(socket.create_server((host, member.port), backlog=2048))
-            for member in members
-        ]
-        servers = [_Server(_config(simulator)) for simulator in simulators]
-        loop = asyncio.get_running_loop()
-        tasks = [
-            loop.create_task(server.serve(sockets=[listener]), name=f"sim {member.label}")
-            for server, listener, member in zip(servers, listeners, members, strict=True)
-        ]
-        try:
-            yield tuple(
-                Running(member, f"http://{host}:{listener.getsockname()[1]}", simulator)
-                for member, listener, simulator in zip(members, listeners, simulators, strict=True)
-            )
-        finally:
-            for simulator, server in zip(simulators, servers, strict=True):
-                simulator.close()
-                server.should_exit = True
-            await asyncio.gather(*tasks)
-
-
-def _simulator(member: Member) -> Simulator:
-    configuration = profiles.configuration(member.target, member.method, member.draft_tokens)
-    return Simulator(configuration, member.options, lambda: datetime.now(UTC).timestamp())
-
-
-def _config(simulator: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own type of an application is narrower
-    return uvicorn.Config(
-        simulator,
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=2,
-        timeout_keep_alive=75,
-    )
+    fleet = tuple(Running(member, host) for member in members)
+    try:
+        for one in fleet:
+            await one.start()
+        yield fleet
+    finally:
+        await asyncio.gather(*(one.stop() for one in fleet))

@@ -116,6 +116,7 @@ class Realtime:
         self._pending: asyncio.Handle | None = None
         self._due = 0.0
         self.closed = False
+        self.stalled = False
 
     def submit(self, job: Job, index: int, inbox: Inbox) -> Flow:
         """Queue a job; its tokens arrive in ``inbox`` under ``index``."""
@@ -123,7 +124,7 @@ class Realtime:
         self.engine.submit(job)
         flow = Flow(job, index, inbox, Timing(loop.time()), [], [])
         self._flows[job.id] = self._queued[job.id] = flow
-        if self._pending is None:
+        if self._pending is None and not self.stalled:
             self._due = loop.time()
             # Not at once: the jobs of one request, and of one burst, share the first step.
             self._pending = loop.call_soon(self._begin)
@@ -134,11 +135,16 @@ class Realtime:
         self._queued.pop(job_id, None)
         return self._flows.pop(job_id, None) is not None and self.engine.cancel(job_id)
 
-    def close(self) -> None:
-        """Stop as an engine that died: no step runs any more, and every request ends without its answer."""
-        self.closed = True
+    def stall(self) -> None:
+        """Stop as an engine that hangs: no step runs any more, and every request waits."""
+        self.stalled = True
         if self._pending is not None:
             self._pending.cancel()
+
+    def close(self) -> None:
+        """Stop as an engine that died: no step runs any more, and every request ends without its answer."""
+        self.stall()
+        self.closed = True
         for flow in list(self._flows.values()):
             self.cancel(flow.job.id)
             flow.inbox.close()

@@ -118,6 +118,15 @@ class Simulator:
         """Sequences in the queue."""
         return self._realtime.engine.waiting
 
+    @property
+    def stalled(self) -> bool:
+        """Whether it hangs."""
+        return self._realtime.stalled and not self._realtime.closed
+
+    def stall(self) -> None:
+        """Let everything hang: requests under way and new ones wait until their client leaves."""
+        self._realtime.stall()
+
     def close(self) -> None:
         """Let the engine die: requests under way end in an error, and the server is not healthy any more."""
         self._realtime.close()
@@ -127,6 +136,9 @@ class Simulator:
         if scope["type"] != "http":
             raise NotImplementedError(f"no {scope['type']} here: serve it with lifespan and websockets off")
         request = Request(scope, receive, send)
+        if self.stalled:
+            await request.left()
+            return
         if self.options.request_id_headers:
             identity = request.header("x-request-id") or f"{self._names.getrandbits(128):032x}"
             request.answer_headers.append((b"x-request-id", identity.encode("latin-1")))

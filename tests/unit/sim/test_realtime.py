@@ -152,3 +152,28 @@ def test_an_engine_that_died_ends_every_wait(virtual: Virtual) -> None:
     idle = make()
     idle.close()
     assert idle.closed
+
+
+def test_a_stalled_engine_keeps_everything_waiting(virtual: Virtual) -> None:
+    async def main() -> None:
+        first, second = Inbox(), Inbox()
+        realtime.submit(Job("a", "chat", 20, 1000), 0, first)
+        await first.take()
+        realtime.stall()
+        realtime.submit(Job("b", "chat", 20, 1000), 0, second)
+        await asyncio.sleep(100)
+        assert (realtime.engine.running, realtime.engine.waiting) == (1, 1)
+        assert realtime.engine.counters.generation_tokens == 1
+        realtime.close()
+        assert await first.take() == await second.take() == []
+
+    async def later() -> None:
+        realtime.stall()
+        realtime.submit(Job("a", "chat", 20, 1000), 0, Inbox())
+        await asyncio.sleep(100)
+        assert realtime.engine.waiting == 1
+
+    realtime = make()
+    virtual(main())
+    realtime = make()
+    virtual(later())
