@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import httpx
 from fastapi import FastAPI
 
-from gateway import __version__
-from gateway.core.classify import RuleClassifier
+from gateway import __version__, models
 from gateway.runtime import clock, tasks
 from gateway.runtime.acceptance import Acceptance
 from gateway.runtime.consumers import Consumers
@@ -89,7 +88,7 @@ class Gateway:
             capacity=settings.record_queue,
         )
         self._telemetry.observe_dropped(lambda: self._consumers.dropped)
-        classifier = RuleClassifier()
+        classifier = models.trained()
         self._upstream = _upstream(settings)
         self._relay = Relay(
             fleet=self._fleet,

@@ -64,9 +64,10 @@ def explain(
 
     Exit codes: 0 a backend takes it, 1 none does, 2 the input is not right.
     """
-    from gateway.core.classify import RuleClassifier, classify
+    from gateway.core.classify import classify
     from gateway.core.decide import Draw, decide
     from gateway.core.features import ENDPOINTS, extract
+    from gateway.models import trained
     from gateway.policy.explain import explain as say
     from gateway.policy.problems import suggest
     from gateway.wire.inbound import Malformed, view
@@ -85,7 +86,7 @@ def explain(
     if isinstance(seen, Malformed):
         refuse(seen.message)
     features = extract(seen)
-    classification = classify(seen, features, config.policy.classifier, RuleClassifier())
+    classification = classify(seen, features, config.policy.classifier, trained())
     snapshot = _busy(config.fleet.idle(), in_flight or [])
     draw = Draw(explore=nextafter(1.0, 0.0), tie=0.0)  # outside every baseline share below 100 %
     decision = decide(features, classification, snapshot, config.policy, draw, now=0.0)

@@ -42,7 +42,8 @@ class Classifier(Protocol):
 
 
 _BY_NAME: Final = {rule.name: rule for rule in RULES}
-_NOTHING: Final = Classification("chat", 0.0, "default")
+NOTHING: Final = Classification("chat", 0.0, "default")
+"""What a request without text is taken for."""
 
 
 class RuleClassifier:
@@ -53,7 +54,10 @@ class RuleClassifier:
         for rule in RULES:
             if rule.fits(features):
                 return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
-        return _NOTHING
+        return NOTHING
+
+
+_RULES: Final = RuleClassifier()
 
 
 def classify(
@@ -61,13 +65,13 @@ def classify(
 ) -> Classification:
     """Labels a request.
 
-    A trusted hint decides where it names a known label; otherwise the classifier does, and below the
-    policy's threshold the policy's default is taken.
+    A trusted hint decides where it names a known label; otherwise the classifier does (or the rules alone,
+    where the policy says so), and below the policy's threshold the policy's default is taken.
     """
     hint = features.hints.workload
     if hint is not None and settings.trust_hints and (hint in WORKLOADS or hint == settings.default):
         return Classification(hint, 1.0, "hint")
-    found = classifier.label(view, features)
+    found = (_RULES if settings.model == "rules" else classifier).label(view, features)
     if found.confidence < settings.threshold:
         return Classification(settings.default, found.confidence, "default", found.scores)
     return found

@@ -121,11 +121,13 @@ class ClassifierSettings:
         default: Label where no rule is sure enough.
         threshold: Confidence below which the default is taken.
         trust_hints: Whether the caller's ``x-specroute-workload`` decides.
+        model: ``trained``, or ``rules`` for the built-in rules alone.
     """
 
     default: str = "chat"
     threshold: float = 0.5
     trust_hints: bool = True
+    model: str = "trained"
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,9 @@ def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
         aliases=dict(file.models),
         routes=tuple(routes),
         timeouts=Timeouts(**times.model_dump()),
-        classifier=ClassifierSettings(classify.default, classify.threshold, classify.trust_hints),
+        classifier=ClassifierSettings(
+            classify.default, classify.threshold, classify.trust_hints, classify.model
+        ),
         allow_pin=file.allow_pin,
         stale_after=file.stale_after,
         revision=revision,

@@ -263,6 +263,9 @@ class ClassifySection(Section):
         default=ClassifierSettings().trust_hints,
         description="Whether the header x-specroute-workload counts.",
     )
+    model: Literal["trained", "rules"] = Field(
+        default="trained", description="The shipped model, or the built-in rules alone."
+    )
 
 
 class PolicyFile(Section):

@@ -83,6 +83,13 @@ def test_another_classifier_may_take_the_place_of_the_rules() -> None:
     assert (unsure.label, unsure.source, unsure.scores) == ("chat", "default", found.scores)
 
 
+def test_the_policy_may_ask_for_rules_alone() -> None:
+    found = Classification("math", 0.7, "model:m1")
+    asked = view("Write a Python function that adds.")
+    by_rules = classify(asked, extract(asked), ClassifierSettings(model="rules"), Fixed(found))
+    assert (by_rules.label, by_rules.source) == ("code", "rule:code_asked")
+
+
 def test_rules_give_labels_of_the_closed_set() -> None:
     assert label("Write a Python function that adds.").label in WORKLOADS
 

@@ -49,9 +49,10 @@ def test_the_json_schema_lets_editors_complete_closed_sets_and_short_forms() -> 
 
 def test_the_defaults_are_those_of_the_core() -> None:
     times, classify = TimeoutsSection(), ClassifySection()
-    assert Timeouts(times.connect, times.first_byte, times.idle, times.total) == Timeouts()
+    assert Timeouts(**times.model_dump()) == Timeouts()
     assert (
-        ClassifierSettings(classify.default, classify.threshold, classify.trust_hints) == ClassifierSettings()
+        ClassifierSettings(classify.default, classify.threshold, classify.trust_hints, classify.model)
+        == ClassifierSettings()
     )
 
 

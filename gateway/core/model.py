@@ -1,0 +1,174 @@
+"""A linear model over words, n-grams and signals of a request: one head for content, one for language."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from gateway.core import grams, signals
+from gateway.core.classify import NOTHING, Classification
+from gateway.core.features import WORKLOADS
+from gateway.core.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from gateway.core.features import Features, RequestView
+
+CONTENTS: Final = ("math", "code", "chat", "tool_use", "translation", "grounded")
+"""What the content head tells apart. Chat and grounded texts in other languages become ``multilingual``."""
+
+FORMAT: Final = 1
+"""Version of the file format."""
+
+_COLUMNS: Final = len(CONTENTS) + 1
+_PACKED: Final = 8
+_TRANSLATION: Final = CONTENTS.index("translation")
+_CERTAIN: Final = frozenset({"forced_tool"})
+
+
+class UnusableModelError(ValueError):
+    """A model file of another format, or made for other features than this version reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Weights of both heads. The last column is the language head: log-odds of an answer not in English.
+
+    Attributes:
+        version: Name under which its labels are reported.
+        table: A row of small integers for each bucket, shape ``(2 ** BITS, 8)``; the last is unused.
+        scales: What one unit of each column of the table is worth, shape ``(7,)``.
+        weights: A row for each of :data:`gateway.core.signals.NAMES`, and the bias, shape ``(n + 1, 7)``.
+        temperatures: What the logits of content and of language are divided by, to come true.
+    """
+
+    version: str
+    table: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    weights: NDArray[np.float32]
+    temperatures: tuple[float, float]
+
+    def to_bytes(self) -> bytes:
+        """The model as a file: a line of JSON, then the arrays, little-endian."""
+        head = {
+            "format": FORMAT, "version": self.version, "bits": grams.BITS, "signals": len(signals.NAMES),
+            "contents": CONTENTS, "temperatures": self.temperatures,
+        }  # fmt: skip
+        arrays = (self.scales.astype("<f4"), self.weights.astype("<f4"), self.table)
+        return b"\n".join((json.dumps(head).encode(), b"".join(array.tobytes() for array in arrays)))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads what :meth:`to_bytes` wrote.
+
+        Raises:
+            UnusableModelError: It is no such file, or not for these features.
+        """
+        line, _, data = content.partition(b"\n")
+        try:
+            head = json.loads(line)
+            made_for = head["format"], head["bits"], head["signals"], tuple(head["contents"])
+            content_temperature, language_temperature = head["temperatures"]
+            version = str(head["version"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnusableModelError(f"not a model file: {error!r}") from error
+        here = FORMAT, grams.BITS, len(signals.NAMES), CONTENTS
+        if made_for != here:
+            raise UnusableModelError(f"made for {made_for}, this version reads {here}")
+        rows, buckets = len(signals.NAMES) + 1, 2**grams.BITS
+        if len(data) != 4 * _COLUMNS * (rows + 1) + buckets * _PACKED:
+            raise UnusableModelError("cut short, or too long")
+        numbers = np.frombuffer(data, "<f4", _COLUMNS * (rows + 1)).astype(np.float32)
+        table = np.frombuffer(data, np.int8, offset=4 * len(numbers)).reshape(buckets, _PACKED)
+        return cls(
+            version=version,
+            table=table,
+            scales=numbers[:_COLUMNS],
+            weights=numbers[_COLUMNS:].reshape(rows, _COLUMNS),
+            temperatures=(float(content_temperature), float(language_temperature)),
+        )
+
+
+def compose(contents: NDArray[np.float64], foreign: float) -> dict[str, float]:
+    """Probability by label, from the probabilities of contents and of an answer not in English."""
+    math, code, chat, tool, translation, grounded = contents.tolist()
+    scores = {
+        "math": math,
+        "code": code,
+        "chat": chat * (1 - foreign),
+        "tool_use": tool,
+        "multilingual": translation + (chat + grounded) * foreign,
+        "grounded": grounded * (1 - foreign),
+    }
+    return {label: scores[label] for label in WORKLOADS}
+
+
+class TrainedClassifier:
+    """The most likely label by a :class:`Model`, except where a rule is certain."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        # One machine word a bucket: eight columns are fetched at the price of one.
+        self._rows = np.ascontiguousarray(model.table).view(np.uint64).ravel()
+        self._source = f"model:{model.version}"
+
+    def label(self, view: RequestView, features: Features) -> Classification:
+        """Gives the most likely label with the probability of each; confidence 0 where there is no text."""
+        number = signals.first_rule(features)
+        if number < len(RULES) and (rule := RULES[number]).name in _CERTAIN:
+            return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
+        if not features.prompt_chars:
+            return NOTHING
+        scores = self._scores(view, signals.read(features, number))
+        label = max(scores, key=scores.__getitem__)
+        return Classification(label, scores[label], self._source, scores)
+
+    def _scores(self, view: RequestView, row: NDArray[np.float32]) -> Mapping[str, float]:
+        content, language = self._model.temperatures
+        logits = self._logits(view, row)
+        steep = np.exp((logits[:-1] - logits[:-1].max()) / content)
+        foreign = 1 / (1 + exp(min(max(-float(logits[-1]) / language, -30.0), 30.0)))
+        return compose(steep / steep.sum(), foreign)
+
+    def _logits(self, view: RequestView, row: NDArray[np.float32]) -> NDArray[np.float64]:
+        read, model = grams.read(view), self._model
+        cells = self._rows[read.buckets].view(np.int8).reshape(-1, _PACKED).astype(np.float32)
+        hashed = (read.weights @ cells)[:_COLUMNS] * model.scales
+        logits: NDArray[np.float64] = (hashed + row @ model.weights[:-1] + model.weights[-1]).astype(
+            np.float64
+        )
+        return logits
+
+    def reasons(self, view: RequestView, features: Features, label: str, *, count: int = 4) -> list[str]:
+        """What speaks most for a label, in words: signals by their names and words of the message.
+
+        Holds words of the prompt: for the eyes of whoever asked, not for a record.
+        """
+        row = signals.read(features, signals.first_rule(features))
+        found = dict(
+            zip(signals.NAMES, (row * _toward(label, self._model.weights[:-1])).tolist(), strict=True)
+        )
+        words, buckets = grams.message_words(view)
+        cells = self._model.table[buckets, :_COLUMNS] * self._model.scales
+        for word, worth in zip(words, _toward(label, cells) * max(len(words), 1) ** -0.5, strict=True):
+            found[f"“{word}”"] = found.get(f"“{word}”", 0.0) + float(worth)
+        best = sorted(found, key=lambda name: -found[name])[:count]
+        return [name for name in best if found[name] > 0]
+
+
+def _toward(label: str, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How much each row of weights speaks for a label rather than for the average of contents."""
+    content = weights[:, :-1]
+    toward: NDArray[np.float32]
+    if label == "multilingual":
+        toward = weights[:, -1] + content[:, _TRANSLATION] - content.mean(axis=1)
+    else:
+        toward = content[:, CONTENTS.index(label)] - content.mean(axis=1)
+    return toward

@@ -1,0 +1,163 @@
+"""The facts of a request as a row of numbers between about 0 and 2, for a trained classifier."""
+
+from __future__ import annotations
+
+from math import log1p
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gateway.core.language import UNKNOWN
+from gateway.core.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from gateway.core.features import Features
+
+_COUNTS: Final = (
+    "fences", "code_syntax", "code_names", "code_words", "latex", "latex_text", "numbers", "operators",
+    "math_words", "tool_overlap", "tool_name_overlap", "tool_turns",
+)  # fmt: skip
+_FLAGS: Final = (
+    "code_request", "code_in", "code_task", "math_count", "math_task", "math_other", "math_sure", "text_task",
+    "creative", "translation", "question", "tool_text", "context", "tool_asked", "tool_action", "plain_order",
+    "plain_request", "code_before", "asked_back", "follows_up", "goes_on",
+)  # fmt: skip
+_BESIDE_TOOLS: Final = (
+    "tool_action", "plain_order", "plain_request", "code_request", "code_in", "math_task", "math_sure",
+    "text_task", "creative", "translation", "question", "asked_back", "follows_up", "supplied_chars",
+    "numbers", "fences", "code_syntax", "tool_overlap", "tool_name_overlap", "code_words", "code_names",
+    "math_words",
+)  # fmt: skip
+_IN_OTHER_LANGUAGES: Final = (
+    "math_task", "math_count", "math_other", "numbers", "code_words", "code_request", "translation",
+    "text_task", "supplied_chars",
+)  # fmt: skip
+_SUPPLIED: Final = (0, 200, 600)
+_LENGTHS: Final = (40, 80, 160, 320, 700, 1500, 4000)
+_HIGHEST_COUNT: Final = 60
+_LINE: Final = 60
+
+_counts = attrgetter(*_COUNTS)
+_flags = attrgetter(*_FLAGS)
+_beside_tools = attrgetter(*_BESIDE_TOOLS)
+_in_other_languages = attrgetter(*_IN_OTHER_LANGUAGES)
+
+_ENGLISH: Final = frozenset({"en", UNKNOWN})
+_LOGS: Final = tuple(log1p(count) / 2 for count in range(_HIGHEST_COUNT + 1))
+
+LANGUAGE: Final = (
+    "answer not in English", "answer in an unknown language", "message not in English",
+    "message in an unknown language", "answer in another language than the message",
+)  # fmt: skip
+"""The signals that speak of language alone; they come first."""
+
+_REQUEST: Final = (
+    "tools", "one tool", "more than 3 tools", "tool call required", "tools forbidden", "JSON asked for",
+    "ends with a tool's result", "ends with an answer", "system prompt", "system prompt over 300 characters",
+    "system prompt over 1200 characters", "earlier turns", "more than 4 turns",
+)  # fmt: skip
+
+_WITH_TOOLS: Final = (
+    "over 1 shared word", "over 3 shared words", "first message", "over 600 characters",
+    "under 100 characters", "not in English",
+)  # fmt: skip
+
+NAMES: Final = (
+    *LANGUAGE,
+    *_REQUEST,
+    *(name.replace("_", " ") for name in _FLAGS),
+    *(f"number of {name.replace('_', ' ')}" for name in _COUNTS),
+    *(f"any {name.replace('_', ' ')}" for name in _COUNTS),
+    *(f"over {chars} characters of supplied text" for chars in _SUPPLIED),
+    "length of supplied text",
+    *(f"message over {chars} characters" for chars in _LENGTHS),
+    "share of words that tools have too",
+    *(f"tools and {name.replace('_', ' ')}" for name in _BESIDE_TOOLS),
+    *(f"tools and {name}" for name in _WITH_TOOLS),
+    *(f"another language and {name.replace('_', ' ')}" for name in _IN_OTHER_LANGUAGES),
+    "short message after code",
+    *(f"rule {rule.name}" for rule in RULES),
+)
+"""What each number says, in order."""
+
+_NO_TOOLS: Final = (0.0,) * (len(_BESIDE_TOOLS) + len(_WITH_TOOLS))
+_NO_OTHER_LANGUAGE: Final = (0.0,) * len(_IN_OTHER_LANGUAGES)
+
+
+def first_rule(features: Features) -> int:
+    """Number of the first rule that fits, or how many there are where none does."""
+    return next((number for number, rule in enumerate(RULES) if rule.fits(features)), len(RULES))
+
+
+def _values(features: Features, rule: int) -> Iterator[float]:
+    f, m = features, features.marks
+    foreign = f.output_language not in _ENGLISH
+    offered = f.tools > 0 and f.tool_choice != "none"
+    turns = f.turns - (f.system_chars > 0)
+    yield foreign
+    yield f.output_language == UNKNOWN
+    yield f.language not in _ENGLISH
+    yield f.language == UNKNOWN
+    yield f.output_language != f.language
+    yield offered
+    yield f.tools == 1
+    yield f.tools > 3
+    yield f.tools > 0 and f.tool_choice in {"required", "named"}
+    yield f.tool_choice == "none"
+    yield f.response_format != "text"
+    yield f.last_role == "tool"
+    yield f.last_role == "assistant"
+    yield f.system_chars > 0
+    yield f.system_chars > 300
+    yield f.system_chars > 1200
+    yield turns > 1
+    yield turns > 4
+    yield from _flags(m)
+    counts = _counts(m)
+    for count in counts:
+        yield _LOGS[min(count, _HIGHEST_COUNT)]
+    for count in counts:
+        yield count > 0
+    for chars in _SUPPLIED:
+        yield m.supplied_chars > chars
+    yield min(log1p(m.supplied_chars) / 7, 2.0)
+    for chars in _LENGTHS:
+        yield f.last_chars > chars
+    yield m.tool_overlap / (1 + f.last_chars / _LINE)
+    if offered:
+        for mark in _beside_tools(m):
+            yield mark > 0
+        yield m.tool_overlap > 1
+        yield m.tool_overlap > 3
+        yield turns == 1
+        yield f.last_chars > 600
+        yield f.last_chars < 100
+        yield foreign
+    else:
+        yield from _NO_TOOLS
+    if foreign:
+        for mark in _in_other_languages(m):
+            yield mark > 0
+    else:
+        yield from _NO_OTHER_LANGUAGE
+    yield m.code_before and m.follows_up
+    for number in range(len(RULES)):
+        yield number == rule
+
+
+def read(features: Features, rule: int) -> NDArray[np.float32]:
+    """Reads the signals of a request.
+
+    Args:
+        features: The facts of the request.
+        rule: What :func:`first_rule` says of it.
+
+    Returns:
+        One number for each of :data:`NAMES`.
+    """
+    return np.fromiter(_values(features, rule), np.float32)
