@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import signal
 import socket
 import sys
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
+import uvloop
 
 from gateway.app import Gateway
 from gateway.policy.load import Invalid
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from gateway.settings import Settings
+
+
+_log = logging.getLogger(__name__)
 
 
 class _Server(uvicorn.Server):
@@ -37,18 +43,37 @@ async def serving(gateway: Gateway, settings: Settings) -> AsyncIterator[str]:
     Raises:
         OSError: The port is taken.
     """
-    with socket.create_server((settings.host, settings.port), backlog=2048) as listener:
+    with _listening(settings) as listener:
         server = _Server(_config(gateway, settings))
         task = tasks.spawn(server.serve(sockets=[listener]), name="gateway")
         try:
-            yield f"http://{settings.host}:{listener.getsockname()[1]}"
+            yield _address(settings, listener)
         finally:
             server.should_exit = True
             await task
 
 
+async def _serve(gateway: Gateway, settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM; a second SIGINT does not wait for open answers."""
+    with _listening(settings) as listener:
+        server = _Server(_config(gateway, settings))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, server.handle_exit, number, None)
+        _log.info("serving on %s", _address(settings, listener))
+        await server.serve(sockets=[listener])
+
+
+def _listening(settings: Settings) -> socket.socket:
+    return socket.create_server((settings.host, settings.port), backlog=2048)
+
+
+def _address(settings: Settings, listener: socket.socket) -> str:
+    return f"http://{settings.host}:{listener.getsockname()[1]}"
+
+
 def run(settings: Settings) -> int:
-    """Serve until SIGINT or SIGTERM. Returns the exit code: 0 good, 2 if the files are bad."""
+    """Serve until SIGINT or SIGTERM. Returns the exit code: 0 good, 2 if files or port are bad."""
     logging.basicConfig(
         level=settings.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -60,7 +85,13 @@ def run(settings: Settings) -> int:
         print(problem, file=sys.stderr)
     if isinstance(loaded, Invalid):
         return 2
-    uvicorn.Server(_config(Gateway(settings, loaded), settings)).run()
+    try:
+        uvloop.run(_serve(Gateway(settings, loaded), settings))
+    except OSError as error:
+        print(
+            f"specroute: cannot listen on {settings.host}:{settings.port}: {error.strerror}", file=sys.stderr
+        )
+        return 2
     return 0
 
 
@@ -76,5 +107,5 @@ def _config(gateway: Gateway, settings: Settings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         log_config=None,
-        timeout_graceful_shutdown=30,
+        timeout_graceful_shutdown=settings.drain_seconds,
     )

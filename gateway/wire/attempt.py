@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock
+from gateway.wire import errors
 from gateway.wire import headers as names
 from gateway.wire.patience import Patience
-from gateway.wire.reading import Reading, decode
-from gateway.wire.sse import StreamTap
+from gateway.wire.reading import decode
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gateway.core.policy import Timeouts
     from gateway.wire.client import Client
     from gateway.wire.headers import Headers
+    from gateway.wire.reading import Reading
+    from gateway.wire.resume import Splice
+    from gateway.wire.sse import StreamTap
     from gateway.wire.upstream import Upstream, UpstreamResponse
 
 ANSWER_LIMIT: Final = 64 * 2**20
@@ -27,6 +30,9 @@ ANSWER_LIMIT: Final = 64 * 2**20
 
 ERROR_LIMIT: Final = 2**20
 """Largest body of an error, in bytes."""
+
+BUSY_STATUSES: Final = frozenset({429, 503})
+"""Answers with which a backend may say when it wants to be asked again."""
 
 ENDS_WITH_DONE: Final = frozenset({"chat", "completions"})
 
@@ -46,14 +52,12 @@ class Plan:
 
     Attributes:
         stream: The request asked for a stream, so that a first byte is due early.
-        strip_usage: We asked for usage, the client did not.
         deadline: Monotonic seconds at which the whole request must have ended.
         dress: Adds our headers to a backend's before they go to the client.
     """
 
     endpoint: str
     stream: bool
-    strip_usage: bool
     timeouts: Timeouts
     deadline: float
     dress: Callable[[Headers, Backend], Headers]
@@ -64,18 +68,24 @@ class Trial:
 
     Attributes:
         started: Monotonic seconds at which the attempt began.
-        reading: What was read of the answer.
+        tap: Reads the answer if it is a stream of events.
         held: An answer that was not passed on.
         event_stream: Whether the answer is a stream of events.
     """
 
     __slots__ = (
         "_client", "_plan", "_request", "_span_id", "backend", "error", "event_stream", "held", "phase",
-        "reading", "started", "status",
+        "started", "status", "tap",
     )  # fmt: skip
 
     def __init__(
-        self, plan: Plan, backend: Backend, request: UpstreamRequest, client: Client, span_id: str
+        self,
+        plan: Plan,
+        backend: Backend,
+        request: UpstreamRequest,
+        client: Client,
+        span_id: str,
+        tap: StreamTap | Splice,
     ) -> None:
         self._plan = plan
         self.backend = backend
@@ -86,9 +96,14 @@ class Trial:
         self.phase = "connect"
         self.error = "client_gone"
         self.status = 0
-        self.reading = Reading()
+        self.tap = tap
         self.held: Answer | None = None
         self.event_stream = False
+
+    @property
+    def reading(self) -> Reading:
+        """What was read of the answer."""
+        return self.tap.reading
 
     def attempt(self) -> Attempt:
         """The account as it stands."""
@@ -100,7 +115,13 @@ class Trial:
             started=self.started,
             ended=clock.monotonic(),
             span_id=self._span_id,
+            retry_after=self._retry_after(),
         )
+
+    def _retry_after(self) -> float | None:
+        if self.held is None or self.held.status not in BUSY_STATUSES:
+            return None
+        return names.retry_after(self.held.headers)
 
     async def run(self, upstream: Upstream) -> None:
         """Make the attempt; afterwards :attr:`error` is empty if the client has its whole answer."""
@@ -185,19 +206,21 @@ class Trial:
     async def _stream(self, response: UpstreamResponse, patience: Patience) -> None:
         """Pass on server-sent events as they come."""
         self.event_stream = True
-        tap = StreamTap(strip_usage=self._plan.strip_usage)
-        self.reading = tap.reading
-        client = self._client
+        tap, client = self.tap, self._client
         async for chunk in response.body():
             data = tap.feed(chunk, self._arrived(patience))
             if not client.delivered and tap.reading.error and not tap.reading.events:
-                self.held = Answer(response.status, response.headers, data)
+                body = data + errors.event(tap.error) if tap.error else data
+                self.held = Answer(response.status, response.headers, body)
                 self.error = tap.reading.error
                 return
             if not client.started:
                 await client.start(response.status, self._dressed(response))
             if data:
                 await client.deliver(data, between_events=tap.between_events)
+            if tap.error:
+                self.error = tap.reading.error
+                return
         if tail := tap.end():
             await client.deliver(tail)
         if not client.delivered or (

@@ -11,14 +11,17 @@ _USAGE: Final = msgspec.Raw(b'{"include_usage":true}')
 _TRUE: Final = msgspec.Raw(b"true")
 
 
-def edit(body: bytes, *, model: str | None = None, include_usage: bool = False) -> bytes:
-    """The body with another model name, or with usage asked for at the end of the stream.
+def edit(
+    body: bytes, *, model: str | None = None, include_usage: bool = False, token_ids: bool = False
+) -> bytes:
+    """The body with another model name, with usage asked for at the end of the stream, or token ids.
 
     Args:
         body: A JSON object.
         model: New value of ``model``; None leaves it.
         include_usage: Set ``stream_options.include_usage``, keeping the other stream options; they must be
             an object or null. Usage then comes at the end only, whatever they say.
+        token_ids: Set ``return_token_ids``.
     """
     fields = _decoder.decode(body)
     if model is not None:
@@ -31,4 +34,6 @@ def edit(body: bytes, *, model: str | None = None, include_usage: bool = False) 
             asked = _decoder.decode(options) | {"include_usage": _TRUE}
             asked.pop("continuous_usage_stats", None)  # it did nothing without usage
             fields["stream_options"] = msgspec.Raw(msgspec.json.encode(asked))
+    if token_ids:
+        fields["return_token_ids"] = _TRUE
     return msgspec.json.encode(fields)

@@ -10,7 +10,7 @@ from gateway.core import reasons
 from gateway.core.classify import Classification
 from gateway.core.decide import NoCandidate
 from gateway.core.features import RequestView, extract
-from gateway.core.outcome import Outcome, Record
+from gateway.core.outcome import Outcome, Record, Speculation
 from gateway.runtime import clock
 from gateway.telemetry import trace_context
 from gateway.wire import errors
@@ -38,6 +38,9 @@ class Exchange:
         target: Path and query as the client sent them.
         attempts: Backends tried, oldest first.
         trial: The last of them, once there is one.
+        dispatched: Monotonic seconds at which the attempt began that gave the first byte.
+        resumed: How often another backend went on with a stream that had broken off.
+        cannot_go_on: Why nobody could, in words, where it was tried.
         trace: Trace context, continued from the caller's if it sent one.
     """
 
@@ -61,6 +64,9 @@ class Exchange:
         )
         self.attempts: list[Attempt] = []
         self.trial: Trial | None = None
+        self.dispatched = self.started
+        self.resumed = 0
+        self.cannot_go_on = ""
         self._features: Features | None = None
         self._classification = Classification("", 0.0, "default")
         self._decision: Decision | NoCandidate | None = None
@@ -133,22 +139,23 @@ class Exchange:
             return Outcome(status, http_status, bytes_out=client.bytes_out, error=error)
         reading = trial.reading
         first, since, last = reading.first_token_at, reading.decoding_since, reading.last_token_at
-        single = self._features is not None and self._features.n == 1
+        alone = self.resumed == 0 and self._features is not None and self._features.n == 1
         return Outcome(
             status=status,
             http_status=http_status,
-            ttft=None if first is None else first - trial.started,
-            decode_seconds=last - since if single and since is not None and last is not None else None,
+            ttft=None if first is None else first - self.dispatched,
+            decode_seconds=last - since if alone and since is not None and last is not None else None,
             first_tokens=reading.first_tokens,
             events=reading.events,
             usage=reading.usage,
-            speculation=reading.speculation(trial.backend),
+            speculation=Speculation("not_measured") if self.resumed else reading.speculation(trial.backend),
             finish_reason=reading.finish_reason,
             tool_calls=reading.tool_calls,
             response_id=reading.response_id,
             response_model=reading.response_model,
             bytes_out=client.bytes_out,
             backpressured=client.slow,
+            resumed=self.resumed,
             error=error,
         )
 

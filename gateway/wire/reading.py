@@ -30,12 +30,16 @@ class _Delta(_Lenient):
         return bytes(self.tool_calls) not in _NO_CALLS
 
 
-class _Choice(_Lenient):
+class Choice(_Lenient):
+    """One choice of an answer, or what a chunk adds to it."""
+
     delta: _Delta | None = None
     message: _Delta | None = None
     text: str | None = None
     finish_reason: str | None = None
+    stop_reason: int | str | None = None
     token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
 
 
 class _PromptDetails(_Lenient):
@@ -63,8 +67,11 @@ class Body(_Lenient):
     """A chat or text completion, or one chunk of it."""
 
     id: str | None = None
+    object: str | None = None
+    created: int | None = None
     model: str | None = None
-    choices: list[_Choice] | None = None
+    choices: list[Choice] | None = None
+    prompt_token_ids: list[int] | None = None
     usage: _Usage | None = None
     metrics: _Metrics | None = None
     error: Any = None
@@ -183,7 +190,7 @@ def carries_token(body: Body) -> bool:
     return any(_has_text(choice) for choice in body.choices or ())
 
 
-def _has_text(choice: _Choice) -> bool:
+def _has_text(choice: Choice) -> bool:
     if choice.token_ids:
         return True
     delta = choice.delta

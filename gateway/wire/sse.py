@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.wire.reading import Reading, carries_token, decode
+
+if TYPE_CHECKING:
+    from gateway.wire.tape import Tape
 
 _BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
@@ -20,64 +23,72 @@ class StreamTap:
     Attributes:
         reading: What was read so far.
         done: Whether ``[DONE]`` was seen.
+        error: Data of an error event that was kept back, so that another backend may go on instead.
     """
 
-    __slots__ = ("_held", "_strip_usage", "done", "reading")
+    __slots__ = ("_held", "_strip_usage", "_tape", "_whole", "done", "error", "reading")
 
-    def __init__(self, *, strip_usage: bool) -> None:
+    def __init__(self, *, strip_usage: bool, tape: Tape | None = None) -> None:
         """Tap a stream.
 
         Args:
             strip_usage: Leave out the chunk that holds usage alone, for clients that did not ask for it.
+            tape: Takes down the token ids that we asked for and the client did not; they are masked, and an
+                error event is kept back.
         """
         self.reading = Reading()
         self.done = False
+        self.error = b""
         self._strip_usage = strip_usage
+        self._tape = tape
+        self._whole = strip_usage or tape is not None
         self._held = b""
 
     def feed(self, chunk: bytes, now: float) -> bytes:
         """Take bytes as they arrived and return those to pass on.
 
-        Without stripping these are the same bytes; with it, an event that has not ended yet is held back,
-        since only its end tells whether it is to be left out.
+        These are the same bytes where nothing is to be left out or masked; otherwise an event that has not
+        ended yet is held back, since only its end tells what is to become of it.
         """
         data = self._held + chunk if self._held else chunk
-        kept: list[bytes] | None = [] if self._strip_usage else None
+        kept: list[bytes] = []
         start = 0
-        stripped = False
+        changed = bool(self._held)
         for border in _BORDER.finditer(data):
             end = border.end()
             if self._event(data[start : border.start()], now):
-                stripped = True
-            elif kept is not None:
+                changed = True
+            else:
                 kept.append(data[start:end])
             start = end
-        held_before, self._held = self._held, data[start:]
-        if kept is None or not (stripped or held_before or self._held):
+        self._held = data[start:]
+        if not self._whole:
             return chunk
-        return b"".join(kept)
+        given = b"".join(kept) if changed or self._held else chunk
+        return given if self._tape is None else self._tape.mask(given)
 
     @property
     def between_events(self) -> bool:
         """Whether what was given out so far ends with an event."""
-        return self._strip_usage or not self._held
+        return self._whole or not self._held
 
     def end(self) -> bytes:
         """Bytes still held back when the stream ends without a border."""
         held, self._held = self._held, b""
-        return held if self._strip_usage else b""
+        return held if self._whole else b""
 
     def _event(self, event: bytes, now: float) -> bool:
         """Read one event; True if it is to be left out."""
-        data = _data(event)
-        if not data:
-            return False
+        data = event_data(event)
+        if not data or self.error:  # what follows an error that was kept back is kept back too
+            return bool(self.error)
         if data == b"[DONE]":
             self.done = True
             return False
         reading = self.reading
         if (
-            reading.first_token_at is not None
+            self._tape is None
+            and reading.first_token_at is not None
             and b'"finish_reason":null' in data
             and b'"usage":{' not in data
             and b'"tool_calls"' not in data
@@ -88,6 +99,11 @@ class StreamTap:
         if body is None:
             return False
         reading.take(body)
+        if self._tape is not None:
+            self._tape.take(body)
+            if body.error is not None:
+                self.error = data
+                return True
         if reading.opened_at is None and body.choices:
             reading.opened_at = now
         if carries_token(body):
@@ -98,7 +114,7 @@ class StreamTap:
         return self._strip_usage and body.usage is not None and not body.choices
 
 
-def _data(event: bytes) -> bytes:
+def event_data(event: bytes) -> bytes:
     """Data of an event: its ``data`` lines joined by newlines; empty for comments."""
     if event.startswith(b"data: ") and b"\n" not in event and b"\r" not in event:
         return event[6:]

@@ -1,0 +1,204 @@
+"""Carries out a decision: one backend after the other until the client has its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import urandom
+from typing import TYPE_CHECKING, Final
+
+from gateway.core.failover import GiveUp
+from gateway.core.outcome import Attempt
+from gateway.core.resume import obstacle
+from gateway.runtime import clock
+from gateway.telemetry import trace_context
+from gateway.wire import body as bodies
+from gateway.wire import errors
+from gateway.wire import headers as names
+from gateway.wire.attempt import Plan, Trial
+from gateway.wire.resume import CannotGoOnError, Splice, continuing
+from gateway.wire.sse import StreamTap
+from gateway.wire.tape import Tape
+from gateway.wire.upstream import UpstreamError, UpstreamRequest
+
+if TYPE_CHECKING:
+    from gateway.core.decide import Decision
+    from gateway.core.features import Features, RequestView
+    from gateway.core.fleet import Backend
+    from gateway.core.policy import Policy
+    from gateway.runtime.fleet import Fleet
+    from gateway.wire.exchange import Exchange
+    from gateway.wire.headers import Headers
+    from gateway.wire.upstream import Upstream
+
+USAGE_ON_REQUEST: Final = frozenset({"chat", "completions"})
+"""Endpoints whose streams report usage only where ``stream_options`` asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The attempts at one request.
+
+    Attributes:
+        body: The client's request body.
+        ask_usage: Ask the backend for usage, and take it out of what the client gets.
+        tape: Takes down what is delivered where another backend may go on with it.
+    """
+
+    exchange: Exchange
+    decision: Decision
+    policy: Policy
+    seen: RequestView
+    body: bytes
+    fleet: Fleet
+    upstream: Upstream
+    ask_usage: bool
+    tape: Tape | None
+
+    @classmethod
+    def of(
+        cls,
+        exchange: Exchange,
+        decision: Decision,
+        policy: Policy,
+        request: tuple[RequestView, Features, bytes],
+        fleet: Fleet,
+        upstream: Upstream,
+    ) -> Execution:
+        """Prepare the attempts at a request, given as what was seen of it, its features and its body."""
+        seen, features, body = request
+        ask_usage = seen.stream and not seen.include_usage and seen.endpoint in USAGE_ON_REQUEST
+        resumable = (
+            policy.resume.mode == "exact"
+            and obstacle(features) is None
+            and b'"return_token_ids"' not in body  # the client reads the ids itself
+        )
+        tape = Tape() if resumable else None
+        return cls(exchange, decision, policy, seen, body, fleet, upstream, ask_usage, tape)
+
+    async def run(self) -> None:
+        """Make them."""
+        exchange, client = self.exchange, self.exchange.client
+        plan = Plan(
+            endpoint=self.seen.endpoint,
+            stream=self.seen.stream,
+            timeouts=self.policy.timeouts,
+            deadline=exchange.started + self.policy.timeouts.total,
+            dress=exchange.dress,
+        )
+        while not isinstance(
+            backend := self.fleet.next_backend(
+                self.decision,
+                exchange.attempts,
+                delivered=client.delivered and not self._may_go_on(),
+                deadline=plan.deadline,
+            ),
+            GiveUp,
+        ):
+            span_id = trace_context.new_span_id(urandom(8))
+            tap: StreamTap | Splice
+            if not client.delivered:
+                request, tap = self._request(backend, span_id), self._tap()
+            else:
+                try:
+                    request, tap = await self._continuation(backend, span_id)
+                except UpstreamError as error:
+                    now = clock.monotonic()
+                    failed = Attempt(backend.name, "connect", error.error, 0, now, now)
+                    exchange.attempts.append(failed)
+                    self.fleet.down(backend.name, error.error)
+                    continue
+                except CannotGoOnError as error:
+                    exchange.cannot_go_on = str(error)
+                    break
+                exchange.resumed += 1
+            trial = Trial(plan, backend, request, client, span_id, tap)
+            exchange.trial = trial
+            if not client.delivered:
+                exchange.dispatched = trial.started
+            self.fleet.dispatched(backend.name)
+            try:
+                await trial.run(self.upstream)
+            finally:
+                attempt = trial.attempt()
+                self.fleet.finished(backend.name, attempt)
+                exchange.attempts.append(attempt)
+            if not trial.error:
+                return
+        await self._give_up()
+
+    def _may_go_on(self) -> bool:
+        """Whether what was delivered is known well enough for another backend to go on with it."""
+        tape, exchange = self.tape, self.exchange
+        return (
+            tape is not None
+            and tape.whole
+            and bool(tape.prompt_ids)
+            and not exchange.client.finished
+            and exchange.resumed < self.policy.resume.limit
+        )
+
+    def _tap(self) -> StreamTap:
+        if self.tape is not None:
+            self.tape.rewind()
+        return StreamTap(strip_usage=self.ask_usage, tape=self.tape)
+
+    def _request(self, backend: Backend, span_id: str) -> UpstreamRequest:
+        seen, body = self.seen, self.body
+        model = backend.served_model if seen.model and seen.model != backend.served_model else None
+        if model is not None or self.ask_usage or self.tape is not None:
+            body = bodies.edit(
+                body, model=model, include_usage=self.ask_usage, token_ids=self.tape is not None
+            )
+        return UpstreamRequest(
+            method=self.exchange.method,
+            url=backend.url + self.exchange.target,
+            headers=self._headers(backend, span_id),
+            body=body,
+        )
+
+    async def _continuation(self, backend: Backend, span_id: str) -> tuple[UpstreamRequest, Splice]:
+        assert self.tape is not None  # noqa: S101 - _may_go_on has looked
+        assert self.exchange.trial is not None  # noqa: S101 - something was delivered
+        request = await continuing(
+            self.upstream,
+            backend,
+            self.tape,
+            self.body,
+            self._headers(backend, span_id),
+            self.policy.timeouts.connect,
+        )
+        return request, Splice(self.tape, self.exchange.trial.reading, strip_usage=self.ask_usage)
+
+    def _headers(self, backend: Backend, span_id: str) -> Headers:
+        exchange = self.exchange
+        headers = names.to_backend(exchange.headers)
+        headers.append((names.REQUEST_ID, exchange.request_id.encode()))
+        headers.append((b"accept-encoding", b"identity"))
+        headers.append((names.TRACEPARENT, trace_context.traceparent(exchange.trace, span_id).encode()))
+        if exchange.trace.state:
+            headers.append((names.TRACESTATE, exchange.trace.state.encode()))
+        if backend.api_key:
+            headers.append((b"authorization", b"Bearer " + backend.api_key.encode()))
+        return headers
+
+    async def _give_up(self) -> None:
+        """Tell the client what became of its request, in the best form still possible."""
+        exchange = self.exchange
+        client, trial = exchange.client, exchange.trial
+        if client.finished:
+            return
+        last = exchange.attempts[-1]
+        held = trial.held if trial is not None else None
+        if client.delivered:
+            # Any other answer than an event stream can only be cut off, which the missing end of the body
+            # tells.
+            if trial is not None and trial.event_stream:
+                said = trial.tap.error
+                event = errors.event(said) if said else errors.broken_off(last.backend, last.error).event()
+                await client.finish(event)
+        elif held is None:
+            await exchange.refuse(errors.unreachable(last.backend, last.error))
+        elif client.started:  # by a keep-alive comment
+            await client.finish(held.body if held.status < 400 else errors.event(held.body))
+        else:
+            await client.answer(held.status, exchange.dress(held.headers, exchange.backend), held.body)

@@ -1,0 +1,213 @@
+"""Going on with a stream on another backend: the request that continues it, and the splice."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gateway.core.outcome import Usage
+from gateway.core.resume import COPIED
+from gateway.wire.reading import decode
+from gateway.wire.sse import event_data
+from gateway.wire.upstream import UpstreamRequest
+
+if TYPE_CHECKING:
+    from gateway.core.fleet import Backend
+    from gateway.wire.headers import Headers
+    from gateway.wire.reading import Body, Choice, Reading
+    from gateway.wire.tape import Tape
+    from gateway.wire.upstream import Upstream
+
+_BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_CONTEXT_TOKENS: Final = 8
+"""Prompt tokens decoded before the answer's: how a piece is spelled may depend on what stands before it."""
+
+_TRAILING_TOKENS: Final = 8
+"""Most tokens at the end whose text was not given out yet: parts of one character."""
+
+
+class CannotGoOnError(Exception):
+    """The answer cannot be gone on with on this backend; the message says why."""
+
+
+class Splice:
+    """The tap on a stream that goes on with another: what it gives out looks like the rest of the first.
+
+    Attributes:
+        reading: The account of the whole answer.
+        done: Whether ``[DONE]`` was seen.
+        error: Data of an error event that was kept back.
+    """
+
+    __slots__ = ("_before", "_chat", "_held", "_strip_usage", "_tape", "done", "error", "reading")
+
+    def __init__(self, tape: Tape, reading: Reading, *, strip_usage: bool) -> None:
+        """Go on with what a tape holds.
+
+        Args:
+            tape: What was delivered.
+            reading: The account of it, to be added to.
+            strip_usage: The client did not ask for usage.
+        """
+        self.reading = reading
+        self.reading.error = ""
+        self.done = False
+        self.error = b""
+        self._tape = tape
+        self._before = len(tape.ids)
+        self._chat = tape.object.startswith("chat")
+        self._strip_usage = strip_usage
+        self._held = b""
+
+    @property
+    def between_events(self) -> bool:
+        """Whether what was given out so far ends with an event: always."""
+        return True
+
+    def feed(self, chunk: bytes, now: float) -> bytes:
+        """Take bytes as they arrived and return those to pass on."""
+        data = self._held + chunk
+        given: list[bytes] = []
+        start = 0
+        for border in _BORDER.finditer(data):
+            given.append(self._event(event_data(data[start : border.start()]), now))
+            start = border.end()
+        self._held = data[start:]
+        return b"".join(given)
+
+    def end(self) -> bytes:
+        """Nothing is held back that could be given out."""
+        return b""
+
+    def _event(self, data: bytes, now: float) -> bytes:
+        if data == b"[DONE]":
+            self.done = True
+            return b"data: [DONE]\n\n"
+        body = decode(data) if data else None
+        if body is None or self.error:
+            return b""
+        if body.error is not None:
+            self.error = data
+            self.reading.error = "error_event"
+            return b""
+        if not body.choices:
+            return self._usage(body, data)
+        ids = body.choices[0].token_ids
+        text = body.choices[0].text or ""
+        self._tape.ids += ids or ()
+        self._tape.text.append(text)
+        self._tape.whole = self._tape.whole and (bool(ids) or not text)
+        self.reading.token_event(now)
+        if body.choices[0].finish_reason:
+            self.reading.finish_reason = body.choices[0].finish_reason
+        return self._wrapped({"choices": [self._choice(body.choices[0], text)]})
+
+    def _choice(self, said: Choice, text: str) -> dict[str, Any]:
+        if not self._chat:
+            return {
+                "index": 0, "text": text, "logprobs": None, "finish_reason": said.finish_reason,
+                "stop_reason": said.stop_reason, "prompt_token_ids": None, "token_ids": None,
+            }  # fmt: skip
+        choice = {
+            "index": 0,
+            "delta": {"content": text},
+            "logprobs": None,
+            "finish_reason": said.finish_reason,
+        }
+        if said.finish_reason:
+            choice["stop_reason"] = said.stop_reason
+        return choice | {"token_ids": None}
+
+    def _usage(self, body: Body, data: bytes) -> bytes:
+        if body.usage is None or body.usage.completion_tokens is None:
+            return b""
+        prompt = len(self._tape.prompt_ids)
+        answer = self._before + body.usage.completion_tokens
+        self.reading.usage = Usage(prompt, answer, self.reading.usage.cached_tokens)
+        if self._strip_usage:
+            return b""
+        usage = {"prompt_tokens": prompt, "total_tokens": prompt + answer, "completion_tokens": answer}
+        fields: dict[str, Any] = {"choices": [], "usage": usage}
+        if (fingerprint := _FIELDS.decode(data).get("system_fingerprint")) is not None:
+            fields["system_fingerprint"] = fingerprint
+        return self._wrapped(fields)
+
+    def _wrapped(self, fields: dict[str, Any]) -> bytes:
+        tape = self._tape
+        head = {"id": tape.id, "object": tape.object, "created": tape.created, "model": tape.model}
+        return b"data: " + msgspec.json.encode(head | fields) + b"\n\n"
+
+
+async def continuing(
+    upstream: Upstream, backend: Backend, tape: Tape, body: bytes, headers: Headers, connect_timeout: float
+) -> UpstreamRequest:
+    """The request by which a backend goes on with what a tape holds.
+
+    Ids whose text was not given out yet, parts of a character, are taken off the tape: the backend makes
+    them anew.
+
+    Args:
+        upstream: Connections.
+        backend: Who is to go on.
+        tape: What was delivered.
+        body: The client's request.
+        headers: Headers of the continuing request.
+        connect_timeout: Seconds within which a connection must stand.
+
+    Raises:
+        CannotGoOnError: The backend spells the delivered ids otherwise than they were delivered.
+        UpstreamError: The backend cannot be reached.
+    """
+
+    async def ask(path: str, payload: dict[str, Any]) -> dict[str, Any]:
+        request = UpstreamRequest("POST", backend.url + path, headers, msgspec.json.encode(payload))
+        response = await upstream.send(request, connect_timeout)
+        try:
+            answer = b"".join([chunk async for chunk in response.body()])
+        finally:
+            await response.close()
+        if response.status != 200:
+            raise CannotGoOnError(f"{backend.name}: {path} answered {response.status}")
+        read: dict[str, Any] = msgspec.json.decode(answer)
+        return read
+
+    async def spelled(ids: list[int]) -> str:
+        if not ids:
+            return ""
+        said = await ask("/detokenize", {"model": backend.served_model, "tokens": ids})
+        return str(said["prompt"])
+
+    context = tape.prompt_ids[-_CONTEXT_TOKENS:]
+    before, text = await spelled(context), "".join(tape.text)
+    for kept in range(len(tape.ids), max(0, len(tape.ids) - _TRAILING_TOKENS) - 1, -1):
+        whole = await spelled(context + tape.ids[:kept])
+        if whole.removeprefix(before) == text:
+            del tape.ids[kept:]
+            break
+    else:
+        raise CannotGoOnError(f"{backend.name} does not spell the delivered tokens as they were delivered")
+
+    room = (await ask("/tokenize", {"model": backend.served_model, "prompt": ""}))["max_model_len"]
+    given = _FIELDS.decode(body)
+    limits = [
+        int(msgspec.json.decode(given[name]))
+        for name in ("max_tokens", "max_completion_tokens")
+        if name in given and bytes(given[name]).strip() != b"null"
+    ]
+    delivered = len(tape.ids)
+    most = int(room) - len(tape.prompt_ids) - delivered
+    request: dict[str, Any] = {name: given[name] for name in COPIED if name in given}
+    request |= {
+        "model": backend.served_model,
+        "prompt": tape.prompt_ids + tape.ids,
+        "max_tokens": min([most, *(limit - delivered for limit in limits)]),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_token_ids": True,
+    }
+    if request["max_tokens"] < 1:
+        raise CannotGoOnError("the answer was complete but for its end")
+    return UpstreamRequest("POST", f"{backend.url}/v1/completions", headers, msgspec.json.encode(request))

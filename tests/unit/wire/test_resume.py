@@ -1,0 +1,294 @@
+import asyncio
+import json
+
+import pytest
+
+from gateway.core.policy import Resume
+from gateway.wire.upstream import UpstreamError
+from tests.relaying import Bench, body
+from tests.scripted import Act, answer, fails, stream
+
+EXACT = Resume("exact", 2)
+RESET = UpstreamError("headers", "reset", "scripted")
+PROMPT = [1, 2, 3]
+SPELLING = {1: "<s>", 2: "hi", 3: "</s>", 10: "Xin ", 11: "chào", 12: " bạn", 13: "!"}
+
+
+def chat(**fields):
+    head = {"id": "chatcmpl-r", "object": "chat.completion.chunk", "created": 7, "model": "m"}
+    return f"data: {json.dumps(head | fields, separators=(',', ':'), ensure_ascii=False)}\n\n".encode()
+
+
+def role(ids=PROMPT):
+    choice = {
+        "index": 0,
+        "delta": {"role": "assistant", "content": ""},
+        "logprobs": None,
+        "finish_reason": None,
+    }
+    return chat(choices=[choice], prompt_token_ids=ids, prompt_text=None)
+
+
+def piece(text, ids, finish=None):
+    choice = {"index": 0, "delta": {"content": text}, "logprobs": None, "finish_reason": finish}
+    if finish:
+        choice["stop_reason"] = None
+    return chat(choices=[choice | {"token_ids": ids}])
+
+
+def rest(text, ids, finish=None):
+    head = {"id": "cmpl-other", "object": "text_completion", "created": 9, "model": "m"}
+    choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish, "stop_reason": None}
+    return f"data: {json.dumps(head | {'choices': [choice | {'token_ids': ids}]}, ensure_ascii=False)}\n\n".encode()
+
+
+def usage(prompt, completion):
+    numbers = {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
+    head = {"id": "cmpl-other", "object": "text_completion", "created": 9, "model": "m", "choices": []}
+    return f"data: {json.dumps(head | {'usage': numbers, 'system_fingerprint': 'f'})}\n\n".encode()
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def spelled(*ids):
+    return answer(json.dumps({"prompt": "".join(SPELLING[one] for one in ids)}).encode())
+
+
+def room(tokens=100):
+    return answer(json.dumps({"count": 0, "max_model_len": tokens, "tokens": []}).encode())
+
+
+def masked(event):
+    return event.replace(b"[10]", b"null").replace(b"[11]", b"null").replace(b"[1,2,3]", b"null")
+
+
+async def test_another_backend_goes_on_and_the_seam_cannot_be_seen():
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(role(), piece("Xin ", [10]), piece("chào", [11]), RESET)],
+        b=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10, 11),
+            room(),
+            stream(rest(" bạn", [12]), rest("!", [13], "stop"), usage(5, 2), DONE),
+        ],
+    )
+    client = await bench.talk(
+        body(stream=True, temperature=0.5, max_tokens=9, stream_options={"include_usage": True})
+    )
+    assert client.body == (
+        masked(role())
+        + masked(piece("Xin ", [10]))
+        + masked(piece("chào", [11]))
+        + piece(" bạn", None)
+        + piece("!", None, "stop")
+        + chat(
+            choices=[],
+            usage={"prompt_tokens": 3, "total_tokens": 7, "completion_tokens": 4},
+            system_fingerprint="f",
+        )
+        + DONE
+    )
+    assert json.loads(bench.upstream.requests[0].body)["return_token_ids"] is True
+    continued = json.loads(bench.upstream.requests[-1].body)
+    assert bench.upstream.requests[-1].url == "http://b/v1/completions"
+    assert continued["prompt"] == [*PROMPT, 10, 11]
+    assert (continued["max_tokens"], continued["temperature"]) == (7, 0.5)
+    assert "messages" not in continued
+    outcome = bench.record.outcome
+    assert (outcome.status, outcome.resumed, outcome.finish_reason) == ("ok", 1, "stop")
+    assert (outcome.usage.input_tokens, outcome.usage.output_tokens) == (3, 4)
+    assert outcome.decode_seconds is None
+    assert outcome.speculation.grade == "not_measured"
+    assert [attempt.error for attempt in bench.record.attempts] == ["reset", ""]
+    assert bench.idle
+
+
+async def test_usage_that_was_not_asked_for_stays_out():
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(role(), piece("Xin ", [10]), RESET)],
+        b=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10),
+            room(),
+            stream(rest("!", [13], "stop"), usage(4, 1), DONE),
+        ],
+    )
+    client = await bench.talk()
+    assert b"usage" not in client.body
+    assert client.body.endswith(piece("!", None, "stop") + DONE)
+    assert bench.record.outcome.usage.output_tokens == 2
+
+
+async def test_an_error_event_of_a_dying_engine_is_kept_back():
+    error = b'data: {"error":{"message":"engine died","code":500}}\n\n'
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(role(), piece("Xin ", [10]), error + DONE)],
+        b=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10),
+            room(),
+            stream(rest("!", [13], "stop"), usage(4, 1), DONE),
+        ],
+    )
+    client = await bench.talk()
+    assert b"error" not in client.body
+    assert client.body.count(DONE) == 1
+
+
+async def test_tokens_whose_text_was_held_back_are_made_anew():
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(role(), piece("Xin ", [10]), piece("", [11]), RESET)],
+        b=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10, 11),
+            spelled(*PROMPT, 10),
+            room(),
+            stream(rest("chào", [11], "length"), usage(4, 1), DONE),
+        ],
+    )
+    client = await bench.talk()
+    assert json.loads(bench.upstream.requests[-1].body)["prompt"] == [*PROMPT, 10]
+    assert "chào".encode() in client.body
+    assert bench.record.outcome.usage.output_tokens == 2
+
+
+async def test_it_can_happen_twice():
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(role(), piece("Xin ", [10]), RESET)],
+        b=[spelled(*PROMPT), spelled(*PROMPT, 10), room(), stream(rest("chào", [11]), RESET)],
+        c=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10, 11),
+            room(),
+            stream(rest("!", [13], "stop"), usage(5, 1), DONE),
+        ],
+    )
+    client = await bench.talk()
+    assert client.body.endswith(piece("chào", None) + piece("!", None, "stop") + DONE)
+    assert bench.record.outcome.resumed == 2
+    assert bench.record.outcome.usage.output_tokens == 3
+
+
+async def test_the_limit_ends_it():
+    bench = Bench(
+        resume=Resume("exact", 1),
+        a=[stream(role(), piece("Xin ", [10]), RESET)],
+        b=[spelled(*PROMPT), spelled(*PROMPT, 10), room(), stream(rest("chào", [11]), RESET)],
+        c=[],
+    )
+    client = await bench.talk()
+    assert b"upstream_broken_off" in client.body
+    assert DONE not in client.body
+    assert bench.record.outcome.status == "truncated"
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        [fails("connect", "connect")],
+        [answer(b"{}", 404)],
+        [spelled(*PROMPT), spelled(*PROMPT, 13)] + [spelled(*PROMPT)] * 8,
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(4)],
+    ],
+    ids=["unreachable", "no-detokenize", "other-spelling", "no-room"],
+)
+async def test_where_it_cannot_be_gone_on_with_there_is_one_error_event(acts):
+    bench = Bench(resume=EXACT, max_attempts=2, a=[stream(role(), piece("Xin ", [10]), RESET)], b=acts)
+    client = await bench.talk()
+    events = client.body.split(b"\n\n")
+    assert b"upstream_broken_off" in events[-2]
+    assert sum(b'"error"' in event for event in events) == 1
+    assert DONE not in client.body
+    assert client.complete
+    assert bench.record.outcome.status == "truncated"
+    assert bench.idle
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"n": 2},
+        {"logprobs": True},
+        {"seed": 1},
+        {"stop": ["x"]},
+        {"tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"response_format": {"type": "json_object"}},
+        {"frequency_penalty": 0.5},
+        {"return_token_ids": True},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+async def test_what_cannot_be_spliced_exactly_is_not_and_nothing_is_asked_for(fields):
+    bench = Bench(resume=EXACT, a=[stream(role(), piece("Xin ", [10]), RESET)], b=[])
+    client = await bench.talk(body(stream=True, **fields))
+    assert b"upstream_broken_off" in client.body
+    asked = json.loads(bench.upstream.requests[0].body)
+    assert asked.get("return_token_ids") == fields.get("return_token_ids")
+
+
+async def test_a_server_that_gives_no_ids_cannot_be_gone_on_with():
+    bench = Bench(resume=EXACT, a=[stream(role(None), piece("Xin ", None), RESET)], b=[])
+    client = await bench.talk()
+    assert b"upstream_broken_off" in client.body
+
+
+async def test_a_first_attempt_that_gave_nothing_leaves_no_trace_on_the_tape():
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(RESET)],
+        b=[stream(role(), piece("Xin ", [10]), RESET)],
+        c=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10),
+            room(),
+            stream(rest("!", [13], "stop"), usage(4, 1), DONE),
+        ],
+    )
+    client = await bench.talk()
+    assert client.body.endswith(piece("!", None, "stop") + DONE)
+
+
+async def test_a_text_completion_is_gone_on_with_in_its_own_shape():
+    head = {"id": "cmpl-r", "object": "text_completion", "created": 7, "model": "m"}
+    first = {"index": 0, "text": "Xin ", "logprobs": None, "finish_reason": None, "stop_reason": None}
+    chunk = head | {"choices": [first | {"prompt_token_ids": PROMPT, "token_ids": [10]}]}
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(f"data: {json.dumps(chunk)}\n\n".encode(), RESET)],
+        b=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10),
+            room(),
+            stream(rest("!", [13], "stop"), usage(4, 1), DONE),
+        ],
+    )
+    client = await bench.talk(
+        json.dumps({"model": "m", "prompt": "hi", "stream": True}).encode(), path="/v1/completions"
+    )
+    last = json.loads(client.body.split(b"\n\n")[-3].removeprefix(b"data: "))
+    assert last == head | {
+        "choices": [
+            first | {"text": "!", "finish_reason": "stop", "prompt_token_ids": None, "token_ids": None}
+        ]
+    }
+
+
+async def test_a_client_that_leaves_while_another_backend_goes_on_ends_that_too():
+    gate = asyncio.Event()
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(role(), piece("Xin ", [10]), RESET)],
+        b=[Act(before=[gate])],
+    )
+    client = bench.open()
+    await client.until(lambda it: b"Xin " in it.body and len(bench.upstream.requests) >= 1)
+    client.leave()
+    await client.end()
+    assert bench.record.outcome.status == "cancelled"
+    assert bench.idle
