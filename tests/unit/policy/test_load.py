@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.core.breaker import BreakerSettings
+from gateway.core.budget import BudgetSettings
 from gateway.core.fleet import REFUSED_WITH_DRAFT
 from gateway.core.policy import Match, Selector, Timeouts, WeightedScorer
 from gateway.policy.compile import Fleet, revision
@@ -164,6 +166,20 @@ routes:
     )
     assert (policy.aliases, policy.allow_pin, policy.stale_after) == ({"x": "m/x"}, True, 5.0)
     assert policy.revision == revision(text)
+
+
+def test_a_policy_says_when_servers_are_out_and_how_many_attempts_there_are() -> None:
+    text = """\
+version: 1
+breaker: {consecutive: 3, share: 30%, window: 1m, min_requests: 5, open: 1s, open_max: 10s, trials: 2, slow_start: never}
+retries: {share: 10%, per_second: 0.5, burst: 4}
+routes:
+  - {name: all, prefer: [any]}
+"""
+    loaded = load_policy(text, fleet=fleet_of(FLEET))
+    assert isinstance(loaded, Loaded)
+    assert loaded.value.breaker == BreakerSettings(3, 0.3, 60.0, 5, 1.0, 10.0, 2, 0.0)
+    assert loaded.value.retries == BudgetSettings(0.1, 0.5, 4)
 
 
 def test_both_files_make_a_config() -> None:

@@ -4,17 +4,22 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from gateway.core.breaker import BreakerSettings
+from gateway.core.budget import BudgetSettings
 from gateway.core.features import WORKLOADS
 from gateway.core.fleet import METHODS
 from gateway.core.policy import ClassifierSettings, Timeouts
 from gateway.core.scorers import SCORERS
 from gateway.policy.schema import (
     BackendSection,
+    BreakerSection,
     ClassifySection,
     FleetFile,
     MatchSection,
     PolicyFile,
+    RetriesSection,
     RouteSection,
     Section,
     SelectorSection,
@@ -54,6 +59,16 @@ def test_the_defaults_are_those_of_the_core() -> None:
         ClassifierSettings(classify.default, classify.threshold, classify.trust_hints, classify.model)
         == ClassifierSettings()
     )
+
+
+def test_what_is_said_of_failures_by_default_is_what_the_core_says() -> None:
+    assert BreakerSettings(**BreakerSection().model_dump()) == BreakerSettings()
+    assert BudgetSettings(**RetriesSection().model_dump()) == BudgetSettings()
+
+
+def test_the_longest_time_out_is_not_shorter_than_the_first() -> None:
+    with pytest.raises(ValidationError, match="open_max is shorter than open"):
+        BreakerSection.model_validate({"open": "10s", "open_max": "9s"})
 
 
 def test_every_key_that_must_be_given_has_an_example() -> None:
