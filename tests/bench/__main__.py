@@ -27,8 +27,9 @@ example:
   make bench ARGS="--only direct,nginx,specroute,vllm-router-rr --peers .venv-peers --repetitions 5"
   make bench ARGS="--profile --cases paced64"
 
-The gateway has one CPU, mock and load another. CPU time per request and per chunk hardly moves when other programs
-run beside it; rates and delays do. Figures of runs in which others took much of either CPU are marked with *.
+The gateway has one CPU, mock and load another. CPU time per request and per chunk moves least when other programs
+run beside it, and its ratios less still; rates and delays say little then. Where no run was undisturbed, figures are
+marked with *.
 """
 
 
@@ -52,7 +53,7 @@ def _options() -> argparse.Namespace:
     )
     everyone = {"direct": None, **CONTENDERS}
     parser.add_argument("--quick", action="store_true", help=f"about a minute: {', '.join(QUICK)}")
-    parser.add_argument("--repetitions", type=int, default=3, help="of everything, interleaved (default: 3)")
+    parser.add_argument("--repetitions", type=int, help="of everything, interleaved (default: 3; quick: 2)")
     parser.add_argument("--cases", type=_names(CASES), help=f"some of {', '.join(CASES)}")
     parser.add_argument(
         "--only", type=_names(everyone), help=f"some of {', '.join(everyone)}; default: all installed"
@@ -120,7 +121,7 @@ def _compare(
                 targets.append(target)
         stack.enter_context(progress)
         task = progress.add_task("", total=repetitions * len(cases) * len(targets))
-        for repetition in range(repetitions):
+        for repetition in range(repetitions if targets else 0):
             for number, case in enumerate(cases):
                 first = (repetition + number) % len(targets)
                 for target in targets[first:] + targets[:first]:
@@ -152,6 +153,7 @@ def main() -> int:
     cases = [CASES[name] for name in options.cases or default]
     if options.quick:
         cases = [replace(case, seconds=1.0) for case in cases]
+    repetitions = options.repetitions or (2 if options.quick else 3)
     search = [path.absolute() / "bin" for path in options.peers]
     with (
         tempfile.TemporaryDirectory(prefix="specroute-bench-") as folder,
@@ -163,7 +165,7 @@ def main() -> int:
         machine = _machine()
         machine["load_average"] = [os.getloadavg()[0]]
         names = options.only or ["direct", *CONTENDERS]
-        runs = _compare(bench, cases, names, options.repetitions, console)
+        runs = _compare(bench, cases, names, repetitions, console)
         machine["load_average"].append(os.getloadavg()[0])
     summed = report.summary(runs, cases, options.reference)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -176,7 +178,7 @@ def main() -> int:
     console.print(
         f"{machine['date']}, {machine['cpus']} CPUs {machine['cpu']}, Linux {machine['kernel']}, Python "
         f"{machine['python']}; load average {before:.1f} before, {after:.1f} after; medians of "
-        f"{options.repetitions}; in brackets multiples of {options.reference}'s; * no run was undisturbed; {file}",
+        f"the undisturbed of {repetitions} runs, * where none was; in brackets multiples of {options.reference}'s; {file}",
         soft_wrap=True,
     )
     troubled = [run for run in runs if run["troubles"]]

@@ -39,7 +39,11 @@ CASES: Final = {
     case.name: case
     for case in (
         *(
-            Case(f"small{connections}", f"small, {connections} connections", connections)
+            Case(
+                f"small{connections}",
+                f"small, {connections} connection{'s' if connections > 1 else ''}",
+                connections,
+            )
             for connections in (1, 16, 64, 256)
         ),
         Case("prompt200k", "200 kB prompts, 16 connections", 16, prompt_bytes=200_000),

@@ -11,7 +11,7 @@ from tests.bench.answers import MODEL
 from tests.bench.processes import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _NGINX: Final = """
@@ -134,11 +134,14 @@ class Contender:
     headers: tuple[str, ...] = ()
 
 
-def specroute(place: Place, *more: str, python: Iterable[str] = (sys.executable,)) -> list[str]:
+_COMMAND: Final = (sys.executable, "-m", "gateway.cli")
+
+
+def specroute(place: Place, *more: str, command: Sequence[str] = _COMMAND) -> list[str]:
     """The gateway of this repository as its users start it, in front of a fleet of two."""
     fleet, policy = place.write("fleet.yaml", _FLEET), place.write("policy.yaml", _POLICY)
     return [
-        *python, "-m", "gateway.cli", "serve", "--fleet", fleet, "--policy", policy,
+        *command, "serve", "--fleet", fleet, "--policy", policy,
         "--port", str(place.port), "--log-level", "warning", *more,
     ]  # fmt: skip
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.bench import answers, measure, report
+from tests.bench import answers, measure, profiling, report
 from tests.bench.cases import CASES, Case
 from tests.bench.contenders import CONTENDERS
 from tests.bench.load import Load, percentiles, request
 from tests.bench.mock import Mock
+from tests.bench.profiled import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,3 +214,29 @@ def test_a_gateway_that_ends_is_no_contender(bench: Bench) -> None:
         ),
     ):
         pass
+
+
+def test_the_sampler_counts_functions_once_a_sample(tmp_path: Path) -> None:
+    sampler = Sampler()
+
+    def inner(depth: int) -> None:
+        if depth:
+            inner(depth - 1)
+        else:
+            sampler.take(0, sys._getframe())
+
+    def outer() -> None:
+        inner(3)
+
+    outer()
+    outer()
+    sampler.dump(tmp_path / "profile")
+    profiled = json.loads((tmp_path / "profile").read_text())
+    counts = {name.rpartition(".")[2]: (own, total) for _, _, name, own, total in profiled["functions"]}
+    assert profiled["samples"] == 2
+    assert (counts["inner"], counts["outer"]) == ((2, 2), (0, 2))
+
+
+def test_a_profile_shows_the_gateways_functions(bench: Bench) -> None:
+    table = profiling.profile(bench, replace(SMALL, connections=16), 500, seconds=0.5)
+    assert any("relay.py" in str(cell) for cell in table.columns[2].cells)
