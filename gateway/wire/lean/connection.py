@@ -1,4 +1,4 @@
-"""One connection to a backend: the request out as it is taken, what comes in to the answer's reader."""
+"""One connection to a backend: a request out, and what comes in to the reader of its answer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ if TYPE_CHECKING:
     from gateway.wire.lean.response import LeanResponse
 
 _JOINED: Final = 64 * 2**10
-"""Largest body, in bytes, that is copied behind its head to save a system call."""
-
-_SLICE: Final = 256 * 2**10
-"""Bytes of a large body that are handed to the transport at once, so that an early answer stops the rest."""
-
-_NOTHING: Final = memoryview(b"")
+"""Largest body, in bytes, that is copied behind its head."""
 
 
 class Owner(Protocol):
@@ -42,7 +37,7 @@ class Connection(asyncio.Protocol):
         idle_since: Loop time at which it became idle.
     """
 
-    __slots__ = ("_full", "_owner", "_response", "_transport", "_unsent", "base", "idle_since", "usable")
+    __slots__ = ("_owner", "_response", "_transport", "base", "idle_since", "usable")
 
     _transport: asyncio.Transport
 
@@ -52,8 +47,6 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._owner = owner
         self._response: LeanResponse | None = None
-        self._unsent = _NOTHING
-        self._full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands."""
@@ -64,17 +57,11 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._end(exc)
-        self._unsent = _NOTHING
         self._owner.lost(self)
 
     def eof_received(self) -> None:
         """Nothing more will come; returning nothing closes our side too."""
         self._end(None)
-
-    def _end(self, cause: Exception | None) -> None:
-        self.usable = False
-        if self._response is not None:
-            self._response.ended(cause)
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
@@ -83,33 +70,19 @@ class Connection(asyncio.Protocol):
         else:
             self.abort()  # nobody asked
 
-    def pause_writing(self) -> None:
-        """The backend takes the request slower than we send it."""
-        self._full = True
-
-    def resume_writing(self) -> None:
-        """The backend took what was sent."""
-        self._full = False
-        self._pump()
-
     def start(self, response: LeanResponse, head: bytes, body: bytes) -> None:
         """Send a request; ``response`` reads what comes back."""
         self._response = response
         if len(body) <= _JOINED:
             self._transport.write(head + body)
         else:
-            self._transport.write(head)
-            self._unsent = memoryview(body)
-            self._pump()
-
-    def _pump(self) -> None:
-        while self._unsent and not self._full:
-            part, self._unsent = self._unsent[:_SLICE], self._unsent[_SLICE:]
-            self._transport.write(part)
+            # One write however large; the transport goes on with it only after reading. A second one from here
+            # could fail on a backend that has answered and closed, and take the unread answer with it.
+            self._transport.writelines((head, body))
 
     def release(self) -> None:
-        """Make ready for the next request, or close if not all of this one was taken."""
-        if not self.usable or self._unsent or self._transport.get_write_buffer_size():
+        """Make ready for the next request, or close if the backend has not taken all of this one."""
+        if not self.usable or self._transport.get_write_buffer_size():
             self.abort()
         else:
             self._response = None
@@ -131,5 +104,9 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once, whatever is under way."""
         self.usable = False
-        self._unsent = _NOTHING
         self._transport.abort()
+
+    def _end(self, cause: Exception | None) -> None:
+        self.usable = False
+        if self._response is not None:
+            self._response.ended(cause)

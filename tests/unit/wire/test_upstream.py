@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,28 @@ async def test_an_answer_before_the_body_was_taken_is_an_answer(upstream, last):
         for _ in range(2):
             assert await ask(upstream, post(url, bytes(32 * MEGABYTE))) == (413, b"big")
         assert server.connections == 2
+
+
+async def test_the_answer_of_a_server_that_closes_before_it_read_the_body_is_not_lost(upstream):
+    """The server has a thread of its own: its reset must be able to overtake what we do."""
+
+    def refuse(listener):
+        for _ in range(20):
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(2**16)
+                peer.sendall(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        refusing = spawn(asyncio.to_thread(refuse, listener))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            for _ in range(20):
+                assert await ask(upstream, post(url, bytes(3 * MEGABYTE))) == (413, b"big")
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)  # which also wakes the thread
+            with suppress(OSError):
+                await refusing
 
 
 # The answer.
