@@ -17,8 +17,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    from gateway.cli import check, demo, explain, launch, serve, sim
+    from gateway.cli import check, classify, demo, explain, launch, serve, sim
 
-    for module in (serve, demo, check, explain, launch, sim):
+    for module in (serve, demo, check, explain, classify, launch, sim):
         module.register(app)
     app()

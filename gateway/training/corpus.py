@@ -22,6 +22,7 @@ _MORE_TOOLS_SHARE: Final = 0.35
 _SYSTEM_SHARE: Final = 0.08
 _SWITCH_SHARE: Final = 0.08
 _MOST_TOOLS: Final = 12
+_BODY_KEYS: Final = frozenset({"messages", "prompt", "input"})
 _ANSWERS: Final = (
     "Sure, here you go.",
     "Done. Anything else?",
@@ -57,7 +58,7 @@ class UnusableRowError(ValueError):
 
 
 def parse(line: str, where: str) -> dict[str, Any]:
-    """Reads one line: an object with a ``request``.
+    """Reads one line: an object with a ``request``, or the body of a request alone.
 
     Raises:
         UnusableRowError: It is something else.
@@ -66,6 +67,8 @@ def parse(line: str, where: str) -> dict[str, Any]:
         read = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UnusableRowError(f"{where}: not JSON: {error}") from error
+    if isinstance(read, dict) and not _BODY_KEYS.isdisjoint(read):
+        return {"request": read}
     if not isinstance(read, dict) or not isinstance(read.get("request"), dict):
         raise UnusableRowError(f'{where}: a line is an object with a "request", the body of a call')
     return read

@@ -126,7 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", type=Path, help="labelled requests, a JSON object a line")
     parser.add_argument("model", type=Path, help="the file to write")
     chosen = parser.parse_args(arguments)
-    rows = corpus.read(chosen.data.read_text(encoding="utf-8").splitlines(), seed=SEED)
+    lines = chosen.data.read_text(encoding="utf-8").strip("\n").split("\n")
+    rows = corpus.read(lines, seed=SEED)
     chosen.model.write_bytes(train(rows).to_bytes())
 
 

@@ -89,6 +89,11 @@ def test_a_line_that_is_no_request_is_named(text: str) -> None:
         parse(text, "line 7")
 
 
+@pytest.mark.parametrize("body", [{"messages": []}, {"prompt": "x"}, {"input": "x"}])
+def test_a_line_may_be_a_body_alone(body: dict[str, Any]) -> None:
+    assert parse(json.dumps(body), "line 1") == {"request": body}
+
+
 def test_a_body_that_the_gateway_refuses_is_named() -> None:
     with pytest.raises(UnusableRowError, match="line 7: the body"):
         seen({"model": 3}, "line 7")
