@@ -113,3 +113,11 @@ GOING_DOWN: Final = Problem(
     503, "the gateway is shutting down", "server_error", "shutting_down", retry_after=RETRY_AFTER_SECONDS
 )
 """The answer to what is still open when the time to finish it has passed."""
+
+TOO_SLOW: Final = Problem(
+    408,
+    "the request took longer to arrive than it may take in all",
+    "invalid_request_error",
+    "request_timeout",
+)
+"""The answer to a request for which no time is left once it is there."""

@@ -187,6 +187,9 @@ class Execution:
         client, trial = exchange.client, exchange.trial
         if client.finished:
             return
+        if not exchange.attempts:
+            await exchange.refuse(errors.TOO_SLOW)
+            return
         last = exchange.attempts[-1]
         held = trial.held if trial is not None else None
         if client.delivered:

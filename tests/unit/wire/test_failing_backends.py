@@ -4,6 +4,7 @@ import pytest
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
+from gateway.core.policy import Timeouts
 from tests.relaying import Bench, body
 from tests.scripted import answer, fails, stream
 
@@ -115,3 +116,11 @@ async def test_nothing_is_left_open_whatever_failed():
     await one.talk(body())
     assert one.upstream.order == ["a", "b", "c"]
     assert one.idle
+
+
+async def test_a_request_that_took_all_its_time_to_arrive_is_answered_and_not_sent():
+    one = bench(timeouts=Timeouts(total=0.0), a=[])
+    client = await one.talk(body())
+    assert (client.status, client.complete) == (408, True)
+    assert one.upstream.order == []
+    assert one.record.outcome.status == "client_error"
