@@ -61,6 +61,7 @@ _ROWS: Final = (
     ("protocol", PHASES, ELSEWHERE),
     ("ended_early", PHASES, ELSEWHERE),
     ("error_event", PHASES, ONCE),
+    ("error_event:4xx", PHASES, FINAL),
     ("timeout:first_byte", PHASES, ONCE),
     ("timeout:idle", PHASES, ONCE),
     ("timeout:total", _UNANSWERED, LATE),

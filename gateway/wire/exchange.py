@@ -178,7 +178,7 @@ class Exchange:
             return outcomes.TRUNCATED, error
         if error.startswith("timeout"):
             return outcomes.TIMEOUT, error
-        if 400 <= trial.status < 500 and trial.status != 429:
+        if error == "error_event:4xx" or (400 <= trial.status < 500 and trial.status != 429):
             return outcomes.CLIENT_ERROR, error
         return outcomes.UPSTREAM_ERROR, error
 

@@ -88,6 +88,13 @@ def decode(data: bytes | memoryview) -> Body | None:
         return None
 
 
+def error_class(error: object) -> str:
+    """Class of an error object within an answer. Its code is the status that vLLM would have sent."""
+    code = error.get("code") if isinstance(error, dict) else None
+    asked_wrong = isinstance(code, int) and 400 <= code < 500 and code != 429
+    return "error_event:4xx" if asked_wrong else "error_event"
+
+
 class Reading:
     """Running account of one answer, fed whole bodies or chunks; times are monotonic seconds.
 
@@ -145,7 +152,7 @@ class Reading:
         if body.model:
             self.response_model = body.model
         if body.error is not None:
-            self.error = "error_event"
+            self.error = error_class(body.error)
         for choice in body.choices or ():
             if choice.finish_reason:
                 self.finish_reason = choice.finish_reason

@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.core.outcome import Usage
 from gateway.core.resume import COPIED
-from gateway.wire.reading import decode
+from gateway.wire.reading import decode, error_class
 from gateway.wire.sse import event_data
 from gateway.wire.upstream import UpstreamRequest
 
@@ -91,7 +91,7 @@ class Splice:
             return b""
         if body.error is not None:
             self.error = data
-            self.reading.error = "error_event"
+            self.reading.error = error_class(body.error)
             return b""
         if not body.choices:
             return self._usage(body, data)

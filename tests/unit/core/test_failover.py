@@ -69,6 +69,7 @@ def status(code: int, backend: str = "a") -> Attempt:
         "protocol": (ELSEWHERE,) * 5,
         "ended_early": (ELSEWHERE,) * 5,
         "error_event": (ONCE,) * 5,
+        "error_event:4xx": (FINAL,) * 5,
         "timeout:first_byte": (ONCE,) * 5,
         "timeout:idle": (ONCE,) * 5,
         "timeout:total": (LATE, LATE, LATE, FINAL, FINAL),

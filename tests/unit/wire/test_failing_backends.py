@@ -32,6 +32,16 @@ async def test_a_bad_request_is_one_upstream_call_and_a_hundred_take_nobody_out(
     assert state(one).breaker.phase(0.0) == "closed"
 
 
+async def test_a_bad_request_that_is_told_in_a_stream_takes_nobody_out():
+    event = b'data: {"error":{"message":"no such choice","type":"BadRequestError","code":400}}\n\n'
+    one = bench(a=[stream(event, DONE), stream(DONE)], b=[], breaker=BreakerSettings(consecutive=1))
+    client = await one.talk()
+    assert client.body.startswith(event)
+    assert one.records[0].outcome.status == "client_error"
+    await one.talk()
+    assert one.upstream.order == ["a", "a"]
+
+
 async def test_a_backend_that_keeps_failing_is_left_out_of_the_next_requests():
     failing = [fails("sent", "reset") for _ in range(3)]
     one = bench(a=failing, b=[answer() for _ in range(9)], breaker=BreakerSettings(consecutive=3, open=600.0))

@@ -90,3 +90,19 @@ def test_an_empty_list_of_tool_calls_is_none():
     assert read(
         choices=[{"message": {"tool_calls": [{"id": "1"}]}, "finish_reason": "tool_calls"}]
     ).tool_calls
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"code": 400}, "error_event:4xx"),
+        ({"code": 422, "message": "x"}, "error_event:4xx"),
+        ({"code": 429}, "error_event"),
+        ({"code": 500}, "error_event"),
+        ({"code": "400"}, "error_event"),
+        ({}, "error_event"),
+        ("engine died", "error_event"),
+    ],
+)
+def test_an_error_within_an_answer_says_whose_fault_it_is(error, expected):
+    assert read(error=error).error == expected
