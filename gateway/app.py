@@ -14,6 +14,7 @@ from gateway.runtime import clock, tasks
 from gateway.runtime.acceptance import Acceptance
 from gateway.runtime.consumers import Consumers
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.gpus import GpuWatch
 from gateway.runtime.probe import Prober
 from gateway.runtime.reload import Configuration
 from gateway.runtime.scrape import Scraper
@@ -83,6 +84,8 @@ class Gateway:
             self._acceptance.mismatches,
             self._acceptance.restarts,
         )
+        self._gpus = GpuWatch()
+        self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
         self._consumers = Consumers(
             [self._telemetry.on_record, self._acceptance.on_record, *on_record],
             capacity=settings.record_queue,
@@ -135,6 +138,12 @@ class Gateway:
             prober = Prober(fleet, client, timeout=settings.probe_timeout)
             visits = (
                 Visits(fleet, scraper.once, interval=settings.scrape_interval, name="scrape"),
+                Visits(
+                    fleet,
+                    lambda backend: self._gpus.look(backend, client, settings.scrape_timeout),
+                    interval=settings.scrape_interval,
+                    name="look at the GPUs of",
+                ),
                 Visits(fleet, prober.once, interval=settings.probe_interval, name="probe"),
             )
 

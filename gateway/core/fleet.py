@@ -11,6 +11,8 @@ from gateway.core.roster import Roster
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from gateway.core.gpus import GpuSource
+
 METHODS: Final = (
     "none", "mtp", "gemma4-mtp", "eagle3", "dflash", "dspark",
     "ngram", "suffix", "draft-model", "eagle", "medusa",
@@ -38,6 +40,7 @@ class Backend:
         max_model_len: Context length in tokens, prompt and answer together; None if unknown.
         labels: Free text by name, for selectors (``hardware: MI300X``).
         api_key: Sent as bearer token; never logged.
+        gpus: Where to read of its GPUs.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Backend:
     max_model_len: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     api_key: str | None = field(default=None, repr=False)
+    gpus: GpuSource | None = None
 
     @property
     def is_baseline(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
+from gateway.core.gpus import GpuSource
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def backend(section: BackendSection, env: Mapping[str, str]) -> Backend:
         max_model_len=section.max_model_len,
         labels=dict(section.labels),
         api_key=env.get(section.api_key_env) if section.api_key_env else None,
+        gpus=GpuSource(section.gpus.exporter, tuple(section.gpus.ids)) if section.gpus else None,
     )
 
 

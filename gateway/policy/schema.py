@@ -51,6 +51,17 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class GpusSection(Section):
+    """Where the gateway reads of a server's GPUs."""
+
+    exporter: Address = Field(
+        description="Address of AMD's device-metrics-exporter.", examples=["http://127.0.0.1:5000"]
+    )
+    ids: list[Amount] = Field(
+        min_length=1, description="Numbers of the server's GPUs as the exporter counts them.", examples=[[0]]
+    )
+
+
 class LaunchSection(Section):
     """How `specroute launch` starts a server; the gateway does not read it."""
 
@@ -98,6 +109,9 @@ class BackendSection(Section):
     labels: dict[str, Text] = Field(default_factory=dict, description="Free text by name, for selectors.")
     api_key_env: Text | None = Field(
         default=None, description="Environment variable that holds the server's API key."
+    )
+    gpus: GpusSection | None = Field(
+        default=None, description="Where to read of its GPUs: memory, activity, power."
     )
     launch: LaunchSection = Field(
         default_factory=LaunchSection, description="How `specroute launch` starts it."

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import BackendState, Load, Snapshot
     from gateway.core.gain import Gain, Speedup
+    from gateway.core.gpus import GpuLoad
 
 
 _STATES: Final = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
@@ -72,6 +73,29 @@ def observe_failures(
     observe(meter, names.BREAKER_TRIPS, lambda: tuple(trips.items()))
     observe(meter, names.RETRIES_DENIED, lambda: [((), denied())])
     observe(meter, names.RETRIES_LEFT, lambda: [((), left())])
+
+
+def observe_gpus(meter: Meter, loads: Mapping[str, GpuLoad], clock: Callable[[], float]) -> None:
+    """Register what the GPUs of backends do.
+
+    Args:
+        meter: Where it belongs.
+        loads: By backend, as they were last seen.
+        clock: Monotonic seconds.
+    """
+
+    def per_backend(metric: names.Metric, read: Callable[[GpuLoad], float | None]) -> None:
+        def values() -> Iterator[tuple[Values, float]]:
+            for name, load in tuple(loads.items()):
+                if (number := read(load)) is not None:
+                    yield (name,), number
+
+        observe(meter, metric, values)
+
+    per_backend(names.GPU_MEMORY, lambda load: load.memory)
+    per_backend(names.GPU_ACTIVITY, lambda load: load.activity)
+    per_backend(names.GPU_POWER, lambda load: load.power)
+    per_backend(names.GPU_AGE, lambda load: clock() - load.at)
 
 
 def observe_acceptance(

@@ -23,7 +23,7 @@ COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
 
-_UNITS: Final = {"s": "_seconds"}
+_UNITS: Final = {"s": "_seconds", "W": "_watts"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,6 +231,21 @@ BACKEND_LENGTH: Final = Metric(
     "Tokens a step yields since the backend's server was last started, by how it is known; a grade that "
     "cannot tell is absent.", (BACKEND, WORKLOAD, GRADE),
 )  # fmt: skip
+GPU_MEMORY: Final = Metric(
+    "specroute.backend.gpu_memory", GAUGE, "1",
+    "Share of the memory of the backend's GPUs that is taken; absent where no exporter shows it.", (BACKEND,),
+)  # fmt: skip
+GPU_ACTIVITY: Final = Metric(
+    "specroute.backend.gpu_activity", GAUGE, "1",
+    "Share of time in which the backend's GPUs computed; absent where no exporter shows it.", (BACKEND,),
+)  # fmt: skip
+GPU_POWER: Final = Metric(
+    "specroute.backend.gpu_power", GAUGE, "W",
+    "Power of the backend's GPUs together; absent where no exporter shows it.", (BACKEND,),
+)  # fmt: skip
+GPU_AGE: Final = Metric(
+    "specroute.backend.gpu_age", GAUGE, "s", "Time since the backend's GPUs were last looked at.", (BACKEND,)
+)
 COUNTERS_AGE: Final = Metric(
     "specroute.backend.counters_age", GAUGE, "s",
     "Time since the server's own counters were read; absent before the first.", (BACKEND,),
@@ -279,7 +294,7 @@ METRICS: Final = (
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT,
-    BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
+    GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import Backend, Snapshot
     from gateway.core.gain import Gain
+    from gateway.core.gpus import GpuLoad
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
     from gateway.telemetry.tally import Values
@@ -109,6 +110,15 @@ class Telemetry:
             left: Further attempts that the budget allows.
         """
         gauges.observe_failures(self._meter, trips, denied, left)
+
+    def observe_gpus(self, loads: Mapping[str, GpuLoad], clock: Callable[[], float]) -> None:
+        """Show what the GPUs of backends do. Call it once.
+
+        Args:
+            loads: By backend, as they were last seen.
+            clock: Monotonic seconds.
+        """
+        gauges.observe_gpus(self._meter, loads, clock)
 
     def observe_acceptance(
         self,

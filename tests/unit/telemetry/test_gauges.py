@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.core.breaker import Breaker
+from gateway.core.gpus import GpuLoad
 from gateway.telemetry.setup import setup
 
 if TYPE_CHECKING:
@@ -165,3 +166,14 @@ def test_what_is_known_of_acceptance_is_shown_as_it_is_when_read(series: Series)
     assert found[length.format("counters")] == 2.5
     assert length.format("stream") not in found
     assert found["specroute_backend_restarts_total backend=eagle"] == 1
+
+
+def test_gpus_are_shown_as_far_as_they_are_seen(series: Series) -> None:
+    loads = {"eagle": GpuLoad(0.5, None, 700.0, 90.0)}
+    telemetry = setup()
+    telemetry.observe_gpus(loads, lambda: 100.0)
+    found = series(telemetry.exposition())
+    assert found["specroute_backend_gpu_memory backend=eagle"] == 0.5
+    assert found["specroute_backend_gpu_power_watts backend=eagle"] == 700.0
+    assert found["specroute_backend_gpu_age_seconds backend=eagle"] == 10.0
+    assert not any(name.startswith("specroute_backend_gpu_activity") for name in found)
