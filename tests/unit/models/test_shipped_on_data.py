@@ -1,0 +1,151 @@
+"""The bars the shipped classifier is held to, on labelled requests it was not trained on."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+from collections import Counter
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from backends.sim import profiles
+from backends.sim.configuration import DATA_SETS
+from gateway import models
+from gateway.core.features import WORKLOADS, extract
+from gateway.training import train
+from gateway.training.score import Guess, covered, score
+from gateway.wire.inbound import Malformed, view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Row = dict[str, Any]
+
+DATA: Final = Path(__file__).parents[4] / "shared" / "data" / "classify"
+
+
+@lru_cache(maxsize=1)
+def rows() -> list[tuple[Row, Guess]]:
+    file = DATA / "dev.jsonl"
+    if not file.exists():
+        pytest.skip("labelled requests are not part of the repository")
+    classifier = models.trained()
+
+    def guess(row: Row) -> Guess:
+        seen = view("chat", json.dumps(row["request"]).encode(), {})
+        assert not isinstance(seen, Malformed)
+        found = classifier.label(seen, extract(seen))
+        return Guess(row["label"], found.label, found.confidence)
+
+    read = [json.loads(line) for line in file.read_text(encoding="utf-8").strip().split("\n")]
+    return [(row, guess(row)) for row in read]
+
+
+def guesses(chosen: Callable[[Row], bool]) -> list[Guess]:
+    return [guess for row, guess in rows() if chosen(row)]
+
+
+def accuracy(chosen: Callable[[Row], bool]) -> float:
+    return score(guesses(chosen)).accuracy
+
+
+def new_source(row: Row) -> bool:
+    return bool(row["dev_kind"] == "dev_only_source")
+
+
+def test_labels_of_sources_that_are_new() -> None:
+    scores = score(guesses(new_source))
+    assert scores.accuracy >= 0.93
+    assert scores.macro_f1 >= 0.93
+
+
+def test_rows_made_to_mislead() -> None:
+    assert accuracy(lambda row: "hard" in row) >= 0.88
+    assert accuracy(lambda row: "hard" in row and new_source(row)) >= 0.88
+
+
+def test_tools_are_declared_and_not_needed_or_needed() -> None:
+    assert accuracy(lambda row: row.get("hard") == "tools_declared_plain_output") >= 0.80
+    assert score(guesses(lambda row: True)).per_class["tool_use"].recall >= 0.92
+
+
+def test_mathematics_and_code_in_other_languages_stay_what_they_are() -> None:
+    foreign = guesses(lambda row: row["label"] in {"math", "code"} and row["language"] not in {"en", "und"})
+    assert len(foreign) >= 60
+    assert score(foreign).accuracy >= 0.95
+    assert sum(guess.label == "multilingual" for guess in foreign) <= 3
+
+
+def test_confidence_is_the_share_of_right_labels() -> None:
+    found = guesses(new_source)
+    assert score(found).calibration_error <= 0.05
+    share, right = covered(found, 0.6)
+    assert share >= 0.9
+    assert right >= 0.94
+
+
+def lost(pairs: Counter[tuple[str, str]], speeds: dict[str, list[float]]) -> float:
+    """Share of throughput lost by sending each request to the server that is fastest for its label.
+
+    Args:
+        pairs: How often a true label was given a label.
+        speeds: Tokens a second of each server, by true label.
+    """
+    best = {label: max(range(len(row)), key=row.__getitem__) for label, row in speeds.items()}
+    took = sum(count / speeds[truth][best[label]] for (truth, label), count in pairs.items())
+    needed = sum(count / speeds[truth][best[truth]] for (truth, _), count in pairs.items())
+    return 1 - needed / took
+
+
+def taken_for() -> Counter[tuple[str, str]]:
+    return Counter((guess.truth, guess.label) for guess in guesses(new_source))
+
+
+@pytest.mark.parametrize("target", profiles.targets())
+def test_wrong_labels_cost_hardly_any_of_the_published_throughput(target: str) -> None:
+    measured = [one for one in profiles.configurations(target) if one.cells]
+    speeds = {
+        label: [
+            fmean(one.cells[name].tokens_per_second for name, of in DATA_SETS.items() if of == label)
+            for one in measured
+        ]
+        for label in ("math", "code")
+    }
+    slower = min(speeds, key=lambda label: max(speeds[label]))
+    pairs: Counter[tuple[str, str]] = Counter()
+    for (truth, label), count in taken_for().items():
+        if truth in speeds:  # a label without published speeds goes where the slower of the two goes
+            pairs[truth, label if label in speeds else slower] += count
+    assert lost(pairs, speeds) < 0.005
+
+
+def test_wrong_labels_cost_little_where_workloads_differ_as_in_other_sources() -> None:
+    losses = []
+    for target in profiles.targets():
+        servers = [one for one in profiles.configurations(target) if one.cells]
+        for sequences in (1, 8, 32, 128):
+            speeds = {
+                label: [one.mean_accepted_length(label) / one.step(sequences) for one in servers]
+                for label in WORKLOADS
+            }
+            losses.append(lost(taken_for(), speeds))
+    assert fmean(losses) < 0.005
+    assert max(losses) < 0.015
+
+
+@pytest.mark.timeout(1200)
+def test_the_script_makes_the_shipped_file_again(tmp_path: Path) -> None:
+    data = DATA / "train_permissive.jsonl"
+    if not data.exists():
+        pytest.skip("labelled requests are not part of the repository")
+    if not os.environ.get("SPECROUTE_RETRAIN"):
+        pytest.skip("takes minutes; set SPECROUTE_RETRAIN=1 to run it")
+    made = tmp_path / models.FILE
+    train.main([str(data), str(made)])
+    assert filecmp.cmp(made, str(files(models) / models.FILE), shallow=False)
