@@ -194,10 +194,8 @@ def _judged(state: Breaker, kind: str, settings: BreakerSettings, now: float) ->
 def _tried(state: Breaker, settings: BreakerSettings, now: float) -> Breaker:
     """The state with one more trial on its way. One that never ends does not keep the next from going out."""
     trials = state.trials + 1
-    used_up = trials % settings.trials == 0
-    return replace(
-        state, trials=trials, until=now + _pause(state.trips, settings) if used_up else state.until
-    )
+    until = state.until if trials % settings.trials else now + _pause(state.trips, settings)
+    return replace(state, trials=trials, until=until)
 
 
 def _opened(state: Breaker, reason: str, settings: BreakerSettings, now: float) -> Breaker:

@@ -50,9 +50,6 @@ LATE: Final = Rule(0, blames=True, costs=True)
 FINAL: Final = Rule(0, blames=False, costs=True)
 """The request was at fault, or nobody waits for an answer."""
 
-_UNANSWERED: Final = ("connect", "sent", "headers")
-_ANSWERED: Final = ("first_byte", "done")
-
 _ROWS: Final = (
     ("connect", PHASES, UNSENT),
     ("timeout:connect", PHASES, UNSENT),
@@ -64,8 +61,8 @@ _ROWS: Final = (
     ("error_event:4xx", PHASES, FINAL),
     ("timeout:first_byte", PHASES, ONCE),
     ("timeout:idle", PHASES, ONCE),
-    ("timeout:total", _UNANSWERED, LATE),
-    ("timeout:total", _ANSWERED, FINAL),
+    ("timeout:total", ("connect", "sent", "headers"), LATE),
+    ("timeout:total", ("first_byte", "done"), FINAL),
     ("too_large", PHASES, FINAL),
     ("client_gone", PHASES, FINAL),
     ("status:429", PHASES, ASIDE),

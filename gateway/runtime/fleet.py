@@ -66,11 +66,6 @@ class Fleet:
         self._index = {state.backend.name: position for position, state in enumerate(states)}
         self.snapshot = Snapshot.of(states, revision)
 
-    def get(self, name: str) -> Backend | None:
-        """The backend of that name, if the fleet still has it."""
-        state = self._state(name)
-        return None if state is None else state.backend
-
     def next_backend(
         self, decision: Decision, attempts: Sequence[Attempt], *, delivered: bool, deadline: float
     ) -> Backend | GiveUp:

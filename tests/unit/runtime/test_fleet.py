@@ -164,11 +164,6 @@ def test_a_probe_that_finds_a_healthy_server_well_changes_nothing() -> None:
     assert one.snapshot is before
 
 
-def test_a_backend_is_found_by_name() -> None:
-    assert fleet("a", "b").get("b") == backend("b")
-    assert fleet("a", "b").get("c") is None
-
-
 def test_reports_on_backends_that_are_gone_do_no_harm() -> None:
     one = fleet("a")
     before = one.snapshot
@@ -189,7 +184,6 @@ def test_what_is_known_of_a_backend_that_stays_is_kept() -> None:
     one.replace([backend("b"), backend("new")], "fleet-2")
     assert one.snapshot.states == (kept, BackendState(backend("new")))
     assert one.snapshot.revision == "fleet-2"
-    assert one.get("a") is None
     one.dispatched("new")
     assert counts(one, "new") == (1, 1)
     assert seen(one, "b") == kept
