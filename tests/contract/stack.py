@@ -238,10 +238,14 @@ def running(
         policy: Text of the policy file.
         changes: Options of single simulated servers by name.
         applications: Servers that are not simulated, by name.
-        scrape_interval: Seconds.
+        scrape_interval: Seconds between two looks at a server, be it its load or its health.
     """
     settings = Settings(
-        fleet=folder / "fleet.yaml", policy=folder / "policy.yaml", port=0, scrape_interval=scrape_interval
+        fleet=folder / "fleet.yaml",
+        policy=folder / "policy.yaml",
+        port=0,
+        scrape_interval=scrape_interval,
+        probe_interval=scrape_interval,
     )
     settings.policy.write_text(policy)
     records = Records()
