@@ -106,6 +106,7 @@ def _config(gateway: Gateway, settings: Settings) -> uvicorn.Config:
         lifespan="on",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # the client's address is not used
         log_config=None,
         timeout_graceful_shutdown=settings.drain_seconds,
     )
