@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from gateway.wire.lean.response import LeanResponse
-
-_JOINED: Final = 64 * 2**10
-"""Largest body, in bytes, that is copied behind its head."""
 
 
 class Owner(Protocol):
@@ -73,12 +70,9 @@ class Connection(asyncio.Protocol):
     def start(self, response: LeanResponse, head: bytes, body: bytes) -> None:
         """Send a request; ``response`` reads what comes back."""
         self._response = response
-        if len(body) <= _JOINED:
-            self._transport.write(head + body)
-        else:
-            # One write however large; the transport goes on with it only after reading. A second one from here
-            # could fail on a backend that has answered and closed, and take the unread answer with it.
-            self._transport.writelines((head, body))
+        # One write however large: the transport goes on with it only after reading. A second one could fail
+        # on a backend that has answered and closed, and take the unread answer with it.
+        self._transport.writelines((head, body) if body else (head,))
 
     def release(self) -> None:
         """Make ready for the next request, or close if the backend has not taken all of this one."""

@@ -876,6 +876,13 @@ async def test_tls(trusting, server_tls):
         assert server.requests[0][1] == body
 
 
+async def test_tls_without_a_body(trusting, server_tls):
+    async with serving(saying(OK), tls=server_tls) as (server, url):
+        for _ in range(2):
+            assert await ask(trusting, get(url)) == (200, b"hello")
+        assert server.connections == 1
+
+
 async def test_tls_with_a_slow_reader(trusting, server_tls):
     total, sent = 32 * MEGABYTE, 0
 

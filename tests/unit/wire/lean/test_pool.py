@@ -126,5 +126,26 @@ async def test_a_connection_that_comes_to_stand_after_the_pool_was_closed_is_clo
         assert server.requests == []
 
 
+async def test_after_closing_the_pool_nothing_is_left(upstream):
+    async with serving(saying(OK)) as (_, url):
+        await ask_at_once(upstream, url, 3)
+        await upstream.close()
+        assert upstream._open == set()
+        assert upstream._sweeping.cancelled()
+
+
+async def test_a_connection_that_ended_with_its_answer_is_not_kept(upstream):
+    async def script(reader, writer):
+        writer.write(OK)
+        writer.write_eof()
+        await gone(reader)
+
+    async with serving(script) as (server, url):
+        response = await upstream.send(post(url), 1.0)
+        await server.closed.wait()
+        await response.close()
+        assert upstream._idle == {}
+
+
 async def test_a_pool_that_never_sent_anything_closes():
     await LeanUpstream().close()

@@ -189,15 +189,43 @@ async def test_a_slow_reader_stops_the_connection_and_starts_it_again():
     assert connection.calls == ["pause", "resume", "release"]
 
 
-@pytest.mark.parametrize("read", [False, True], ids=["closed", "piped"])
-async def test_a_stopped_connection_goes_on_however_the_answer_is_left(read):
+async def test_a_stopped_connection_goes_on_when_the_answer_is_left():
     connection, response = reader()
     response.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (BUFFER_LIMIT + 1))
     response.feed(bytes(BUFFER_LIMIT + 1))
-    if read:
-        await response.pipe(lambda _: None)
     await response.close()
     assert connection.calls == ["pause", "resume", "release"]
+
+
+async def test_a_stopped_connection_goes_on_when_the_answer_is_piped():
+    connection, response = reader()
+    response.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (BUFFER_LIMIT + 2))
+    response.feed(bytes(BUFFER_LIMIT + 1))
+    got = []
+    piping = response.pipe(got.append)
+    piping.send(None)
+    assert connection.calls == ["pause", "resume"]
+    response.feed(b"a")
+    with pytest.raises(StopIteration):
+        piping.send(None)
+    assert [len(part) for part in got] == [BUFFER_LIMIT + 1, 1]
+
+
+async def test_an_answer_that_was_left_touches_its_connection_no_more():
+    connection, response = reader()
+    response.feed(HEAD + b"hello")
+    await response.close()
+    response.pause()
+    response.resume()
+    await response.close()
+    assert connection.calls == ["release"]
+
+
+async def test_bytes_after_the_answer_however_many_do_not_harm_it():
+    connection, response = reader()
+    response.feed(b"HTTP/1.1 204 No Content\r\n\r\n" + b"x" * 2 * HEAD_LIMIT)
+    assert await whole(response) == (204, [], b"")
+    assert not connection.released
 
 
 @pytest.mark.parametrize(
@@ -244,8 +272,8 @@ async def test_a_long_body_in_small_chunks_is_no_flood():
     connection, response = reader()
     response.feed(CHUNKED)
     for _ in range(HEAD_LIMIT // 4):
-        response.feed(b"1;ext=1\r\na")
-        response.feed(b"\r\n")
+        response.feed(b"1;extension=1\r\n")
+        response.feed(b"a\r\n")
     response.feed(b"0\r\n\r\n")
     assert len((await whole(response))[2]) == HEAD_LIMIT // 4
     assert connection.released
