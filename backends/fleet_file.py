@@ -49,7 +49,7 @@ def _backend(spec: LaunchSpec) -> dict[str, Any]:
         "image": spec.image,
         "hardware": spec.hardware,
     }
-    refuses = sorted(spec.known.refuses)
+    refuses = list(spec.refuses)
     usual = sorted(REFUSED_WITH_DRAFT) if spec.speculates else []
     backend = {
         "name": spec.name,

@@ -72,6 +72,12 @@ class LaunchSpec:
         return self.method != "none"
 
     @property
+    def refuses(self) -> tuple[str, ...]:
+        """Request parameters that it answers with 400, sorted."""
+        adaptive = self.known.adaptive if self.speculative.get("enable_adaptive_verification") else None
+        return tuple(sorted({*self.known.refuses, *(adaptive.refuses if adaptive else ())}))
+
+    @property
     def url(self) -> str:
         """Where the gateway reaches it."""
         return f"http://{self.host}:{self.port}"

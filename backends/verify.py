@@ -197,7 +197,8 @@ def _speculation(spec: LaunchSpec, observed: Observed) -> list[Finding]:
             and SCHEDULE not in spec.speculative
             and not spec.speculative.get("enable_adaptive_verification")
         )
-        if fixed and mean != spec.draft_tokens:
+        # The last draft of an answer that fills the context is cut short.
+        if fixed and abs(mean - spec.draft_tokens) > 0.05 * spec.draft_tokens:
             wrong = f"its drafts have {mean:.2f} tokens on average and not always {spec.draft_tokens}"
             findings.append(Finding(spec.name, wrong, "see whether it runs another method", warning=True))
     if observed.tells_acceptance is False:

@@ -66,6 +66,13 @@ class Support(Data):
     note: str = ""
 
 
+class Adaptive(Data):
+    """Adaptive verification: the first version that has it, and what a server with it refuses besides."""
+
+    since: str
+    refuses: tuple[str, ...] = ()
+
+
 class Needs(Data):
     """A package that vLLM does not bring."""
 
@@ -92,7 +99,7 @@ class Method(Data):
         speculative: What ``--speculative-config`` holds if nothing else is said.
         keys: Keys of ``--speculative-config`` that it takes besides the common ones.
         schedule: Whether vLLM is tested with an N that follows the batch size.
-        adaptive: First version with adaptive verification; None where it has none.
+        adaptive: Adaptive verification; None where it has none.
         refuses: Request parameters that a server with it answers with 400.
         faults: What to know before using it.
     """
@@ -109,7 +116,7 @@ class Method(Data):
     keys: tuple[str, ...] = ()
     since: Since
     schedule: bool = False
-    adaptive: str | None = None
+    adaptive: Adaptive | None = None
     needs: Needs | None = None
     refuses: tuple[str, ...]
     platforms: dict[Platform, Support]

@@ -119,7 +119,7 @@ def _suffix(spec: LaunchSpec, values: dict[str, Any]) -> Iterator[Finding]:
 def _adaptive(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     if not spec.speculative.get("enable_adaptive_verification") or spec.known.adaptive is None:
         return
-    if machine.engine and not at_least(machine.engine.version, since := spec.known.adaptive):
+    if machine.engine and not at_least(machine.engine.version, since := spec.known.adaptive.since):
         wrong = f"adaptive verification needs vLLM {since}, and this is {machine.engine.version}"
         yield Finding(spec.name, wrong, f"use vLLM {since} or newer, or remove enable_adaptive_verification")
     if "num_speculative_tokens_per_batch_size" in spec.speculative:

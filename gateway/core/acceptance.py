@@ -48,9 +48,11 @@ def stream_sums(record: Record) -> StreamSums | None:
     """What the events of a stream say, None where they say nothing of steps.
 
     Nothing is told by a stream of several choices, of a client that was too slow (events then merge), of a
-    tool call (its parser swallows events), or with more tokens an event than a step can have.
+    tool call (its parser swallows events), or with more tokens in an event than a step can have: a server
+    that is late with its events puts two steps into one. Where events do not tell their tokens, only their
+    mean is judged, and a length may be too high by what was merged.
     """
-    outcome = record.outcome
+    outcome, longest = record.outcome, record.draft_tokens + 1
     tokens, steps = outcome.decode_tokens, outcome.events - 1
     telling = (
         outcome.status == OK
@@ -58,10 +60,11 @@ def stream_sums(record: Record) -> StreamSums | None:
         and record.draft_tokens > 0
         and not outcome.tool_calls
         and not outcome.backpressured
+        and outcome.most_tokens <= longest
     )
     if not telling or tokens is None or tokens < MIN_TOKENS or steps < 1:
         return None
-    return StreamSums(1, tokens, steps) if tokens <= steps * (record.draft_tokens + 1) else None
+    return StreamSums(1, tokens, steps) if tokens <= steps * longest else None
 
 
 def mismatch(window: Window, accepted: float) -> float | None:

@@ -112,6 +112,7 @@ class Outcome:
             first tokens, from the first event of the answer.
         first_tokens: Tokens in the first event, 1 where unknown.
         events: Events that carried a token.
+        most_tokens: Most tokens in one event after the first; 0 where events do not tell.
         finish_reason: As the backend said; ``""`` if it did not.
         tool_calls: The answer called a tool.
         response_id: Id in the body.
@@ -128,6 +129,7 @@ class Outcome:
     decode_seconds: float | None = None
     first_tokens: int = 1
     events: int = 0
+    most_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
     speculation: Speculation = field(default_factory=lambda: Speculation("not_measured"))
     finish_reason: str = ""

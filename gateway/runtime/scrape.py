@@ -81,13 +81,15 @@ class Scraper:
     async def once(self, backend: Backend) -> None:
         """Scrape one backend and tell the fleet."""
         in_flight = self._fleet.in_flight(backend.name)
+        sent = clock.monotonic()
         try:
             page = await get(self._client, backend, "/metrics", self._timeout)
         except (httpx.HTTPError, TimeoutError):
             return
         if page.status_code == httpx.codes.OK:
             now = clock.monotonic()
-            self._counted(backend.name, parse_counters(page.content, now))
+            # A busy server takes its time, and counts on while it does.
+            self._counted(backend.name, parse_counters(page.content, (sent + now) / 2))
             load = parse_load(page.content, now)
             if load is not None:
                 self._fleet.loaded(backend.name, load, in_flight)

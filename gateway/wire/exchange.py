@@ -147,6 +147,7 @@ class Exchange:
             decode_seconds=last - since if alone and since is not None and last is not None else None,
             first_tokens=reading.first_tokens,
             events=reading.events,
+            most_tokens=reading.most_tokens,
             usage=reading.usage,
             speculation=Speculation("not_measured") if self.resumed else reading.speculation(trial.backend),
             finish_reason=reading.finish_reason,

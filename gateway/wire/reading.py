@@ -74,6 +74,7 @@ class Body(_Lenient):
     prompt_token_ids: list[int] | None = None
     usage: _Usage | None = None
     metrics: _Metrics | None = None
+    system_fingerprint: str | None = None
     error: Any = None
 
 
@@ -105,12 +106,14 @@ class Reading:
         last_token_at: When the last one did.
         events: Events that carried a token.
         first_tokens: Tokens in the first of them, 1 where it does not say.
+        most_tokens: Most tokens in one of the others; 0 unless each event tells the usage so far.
         error: Error class, once the answer carried an error object.
     """
 
     __slots__ = (
         "_speculative", "decoding_since", "error", "events", "finish_reason", "first_token_at",
-        "first_tokens", "last_token_at", "opened_at", "response_id", "response_model", "tool_calls", "usage",
+        "first_tokens", "last_token_at", "most_tokens", "opened_at", "response_id", "response_model",
+        "tool_calls", "usage",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -120,6 +123,7 @@ class Reading:
         self.last_token_at: float | None = None
         self.events = 0
         self.first_tokens = 1
+        self.most_tokens = 0
         self.error = ""
         self.finish_reason = ""
         self.tool_calls = False
@@ -161,6 +165,8 @@ class Reading:
                 self.tool_calls = True
         if (usage := body.usage) is not None:
             details = usage.prompt_tokens_details
+            if self.usage.output_tokens is not None and usage.completion_tokens is not None:
+                self.most_tokens = max(self.most_tokens, usage.completion_tokens - self.usage.output_tokens)
             self.usage = Usage(
                 usage.prompt_tokens, usage.completion_tokens, details.cached_tokens if details else None
             )

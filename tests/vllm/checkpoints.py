@@ -169,6 +169,22 @@ def dflash(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
     }
 
 
+def dspark(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
+    """Make a DSpark draft that is all serial head: the token before is embedded and looked up in an output head.
+
+    Its norm makes the block's own hidden states nothing.
+    """
+    block = inert_block("layers.0")
+    block |= {f"layers.0.self_attn.{name}_norm.weight": ones(HEAD_SIZE) for name in ("q", "k")}
+    return block | {
+        "fc.weight": zeros(HIDDEN, 2 * HIDDEN),
+        "hidden_norm.weight": ones(HIDDEN),
+        "norm.weight": zeros(HIDDEN),
+        "markov_head.markov_w1.weight": embeddings.to(torch.bfloat16),
+        "markov_head.markov_w2.weight": head(embeddings, successors),
+    }
+
+
 def mimo(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
     """Make a target with a layer of multi-token prediction, which shares its head and errs by its input."""
     tensors = {
@@ -299,6 +315,21 @@ def main(folder: Path) -> None:
         folder / "dflash",
         config("DFlashDraftModel", "qwen3", 1, block_size=4, dflash_config=tapped, **tapped),
         dflash(embeddings, believed),
+    )
+    write_model(
+        folder / "dspark",
+        config(
+            "Qwen3DSparkModel",
+            "qwen3",
+            1,
+            block_size=4,
+            markov_rank=HIDDEN,
+            markov_head_type="vanilla",
+            num_target_layers=LAYERS,
+            dflash_config=tapped,
+            **tapped,
+        ),
+        dspark(embeddings, believed),
     )
     write_model(
         folder / "mimo",

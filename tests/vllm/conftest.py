@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -23,7 +24,7 @@ from tests.vllm.asking import ask
 from tests.vllm.collector import Collector, collecting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gateway.core.outcome import Record
     from tests.vllm.servers import Server
@@ -87,14 +88,19 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="session")
+def checkpoints(vllm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    subprocess.run(  # noqa: S603 - our own interpreter
+        [vllm_python, "-m", "tests.vllm.checkpoints", folder], cwd=servers.ROOT, check=True, timeout=120
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
 def fleet(
-    vllm_python: Path, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+    vllm_python: Path, checkpoints: Path, collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Server]]:
     scratch = tmp_path_factory.mktemp("vllm")
-    checkpoints = scratch / "checkpoints"
-    subprocess.run(  # noqa: S603 - our own interpreter
-        [vllm_python, "-m", "tests.vllm.checkpoints", checkpoints], cwd=servers.ROOT, check=True, timeout=120
-    )
     wanted = servers.specs(checkpoints, f"{collector.url}/v1/traces", suffix=servers.has_suffix(vllm_python))
     with servers.running(vllm_python, wanted, scratch) as fleet:
         # Prompt lookup is compiled for some seconds when it first runs.
@@ -106,15 +112,24 @@ def fleet(
 def front(
     fleet: dict[str, Server], collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Front]:
-    folder = tmp_path_factory.mktemp("gateway")
+    with fronting(fleet.values(), POLICY, collector, tmp_path_factory.mktemp("gateway")) as front:
+        yield front
+
+
+@contextlib.contextmanager
+def fronting(fleet: Iterable[Server], policy: str, collector: Collector, folder: Path) -> Iterator[Front]:
+    """Run a gateway in front of servers."""
     settings = Settings(
         fleet=folder / "fleet.yaml",
         policy=folder / "policy.yaml",
         port=0,
         otlp_endpoint=collector.url,
+        scrape_interval=0.2,
+        counter_window=1.0,
+        counter_lag=3.0,
     )
     settings.fleet.write_text(fleet_file(fleet), encoding="utf-8")
-    settings.policy.write_text(POLICY, encoding="utf-8")
+    settings.policy.write_text(policy, encoding="utf-8")
     loaded = load_files(settings.fleet, settings.policy, os.environ)
     assert not isinstance(loaded, Invalid), loaded.problems
     records = Records()
@@ -125,6 +140,6 @@ def front(
             yield Front(url, records)
 
 
-def fleet_file(fleet: dict[str, Server]) -> str:
+def fleet_file(fleet: Iterable[Server]) -> str:
     """The fleet file as specroute launch writes it; by construction all targets give the same answers."""
-    return write_fleet(replace(server.spec, target=servers.SERVED_MODEL) for server in fleet.values())
+    return write_fleet(replace(server.spec, target=servers.SERVED_MODEL) for server in fleet)

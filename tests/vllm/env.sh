@@ -18,6 +18,9 @@ if ! install "torch==$torch+cpu"; then
     exit 1
 fi
 install --require-hashes -r "$here/requirements.lock"
+# What suffix decoding needs comes as source and is compiled here, in about a minute.
+install --require-hashes -r "$here/requirements-suffix.txt" ||
+    echo "arctic-inference could not be built (it needs a C++ compiler): suffix decoding is not tested" >&2
 
 # Load the kernels for this processor: a failure is only a warning there, so use one.
 "$venv/bin/python" - <<'END'

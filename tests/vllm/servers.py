@@ -53,6 +53,8 @@ def specs(checkpoints: Path, otlp_endpoint: str, *, suffix: bool) -> tuple[Launc
         "max-num-seqs": 16,
         "kv-cache-memory-bytes": 64 << 20,
         "otlp-traces-endpoint": otlp_endpoint,
+        "enable-auto-tool-choice": True,
+        "tool-call-parser": "hermes",
     }
     base = LaunchSpec(
         "baseline", str(checkpoints / "target"), SERVED_MODEL, max_model_len=CONTEXT, args=usual
@@ -155,6 +157,11 @@ async def _supervised(commands: Sequence[Command]) -> AsyncIterator[None]:
             raise RuntimeError("\n".join(failures))
         yield
     assert failures == []
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    return next(_free_ports())
 
 
 def _free_ports() -> Iterator[int]:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from backends.fleet_file import write_fleet
 from backends.recipes import recipes
 from backends.spec import LaunchSpec, UnknownMethodError, from_recipe, from_section
 from gateway.policy.schema import BackendSection
@@ -39,6 +42,15 @@ def test_three_lines_of_a_fleet_file_are_a_server() -> None:
     assert from_section(section) == LaunchSpec(
         "a", "Qwen/Qwen3-8B", "Qwen/Qwen3-8B", "dflash", 7, "z-lab/Qwen3-8B-DFlash-b16", port=8000
     )
+
+
+def test_adaptive_verification_refuses_more() -> None:
+    spec = LaunchSpec("a", "t", "t", "dspark", 7, "d")
+    assert spec.refuses == ("logit_bias", "min_p")
+    adaptive = replace(spec, speculative={"enable_adaptive_verification": True})
+    assert adaptive.refuses == ("logit_bias", "logprobs", "min_p", "top_logprobs")
+    assert "refuses: [logit_bias, logprobs, min_p, top_logprobs]" in write_fleet([adaptive])
+    assert "refuses" not in write_fleet([spec])
 
 
 @pytest.mark.parametrize(("url", "port"), [("https://x", 443), ("http://x", 80)])

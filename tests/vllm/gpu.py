@@ -1,0 +1,298 @@
+"""Every method side by side on one GPU, behind the gateway: python -m tests.vllm.gpu --out FOLDER.
+
+Runs where vLLM, PyTorch and the gateway's packages are on the path of this interpreter; takes about six minutes.
+Writes ``gpu.json``, which becomes backends/evidence/gpu.json, and the servers' logs.
+
+Where vLLM tells the acceptance of each request (0.29 and newer), the gateway's own metrics are compared with the
+server's counters. Older ones do not; then the steps that the events of the streams show, through the gateway, are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import itertools
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import torch
+import vllm
+
+from backends import render
+from backends.fleet_file import write_fleet
+from backends.machine import Engine, Machine
+from backends.methods import methods
+from backends.preflight import preflight
+from backends.supervise import Command, Event, Patience, Supervisor
+from backends.verify import Verifier
+from backends.versions import at_least
+from gateway.app import Gateway
+from gateway.cli.running import serving
+from gateway.core.counters import Counters, Window, between, parse_counters
+from gateway.policy.load import Invalid
+from gateway.runtime.reload import load_files
+from gateway.settings import Settings
+from tests.vllm import chain, matrix, servers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from backends.spec import LaunchSpec
+    from gateway.core.outcome import Record
+
+ROOT: Final = Path(__file__).parents[2]
+POLICY: Final = "version: 1\nallow_pin: true\nroutes: [{name: all, prefer: [any]}]\n"
+READY_WITHIN: Final = 240.0
+TOKENS: Final = 200
+
+
+def specs(checkpoints: Path) -> list[LaunchSpec]:
+    """The fleet of the CPU tests on the GPU, and DSpark, which needs one."""
+    small: dict[str, Any] = {
+        "dtype": "bfloat16",
+        "enforce-eager": True,
+        "max-num-seqs": 16,
+        # So many servers share the GPU, and none of them measures its memory.
+        "gpu-memory-utilization": 0.05,
+        "kv-cache-memory-bytes": 1 << 30,
+        "enable-auto-tool-choice": True,
+        "tool-call-parser": "hermes",
+    }
+    usual = [
+        replace(one, args=small | {key: value for key, value in one.args.items() if key == "tokenizer"})
+        for one in servers.specs(checkpoints, "", suffix=servers.has_suffix(Path(sys.executable)))
+    ]
+    dspark = replace(
+        usual[0], name="dspark", method="dspark", draft_tokens=4, draft=str(checkpoints / "dspark")
+    )
+    return [replace(one, port=8101 + place) for place, one in enumerate([*usual, dspark])]
+
+
+def commands(wanted: Sequence[LaunchSpec], out: Path) -> list[Command]:
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]),
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_PLUGINS": "",
+        "OMP_NUM_THREADS": "2",
+    }
+    return [
+        Command(
+            spec.name,
+            tuple(render.argv(spec, sys.executable, version=vllm.__version__)),
+            env | render.environment(spec, "cuda", (0,)),
+            spec.url,
+            spec.served_model,
+            out / f"{spec.name}.log",
+        )
+        for spec in wanted
+    ]
+
+
+async def counters(client: httpx.AsyncClient, spec: LaunchSpec) -> Counters:
+    page = await client.get(f"{spec.url}/metrics")
+    return parse_counters(page.content, asyncio.get_running_loop().time())
+
+
+async def stream(client: httpx.AsyncClient, url: str, spec: LaunchSpec, last: int) -> list[int]:
+    """Tokens of each event of an answer through the gateway."""
+    body = {
+        "model": servers.SERVED_MODEL, "prompt": chain.text([last]), "max_tokens": TOKENS, "temperature": 0,
+        "stream": True, "stream_options": {"include_usage": True}, "return_token_ids": True,
+    }  # fmt: skip
+    headers = {"x-specroute-backend": spec.name}
+    found, text = [], ""
+    async with client.stream("POST", f"{url}/v1/completions", json=body, headers=headers) as answer:
+        answer.raise_for_status()
+        async for line in answer.aiter_lines():
+            if not line.startswith("data: {"):
+                continue
+            event = json.loads(line.removeprefix("data: "))
+            for choice in event["choices"]:
+                text += choice["text"]
+                found.append(len(choice["token_ids"] or ()))
+    if text != chain.answer(last, TOKENS):
+        print(f"  {spec.name}: another text than the target's after {last}: {text[:60]!r}")
+    return found
+
+
+async def settled(
+    client: httpx.AsyncClient, spec: LaunchSpec, before: Counters, tokens: int
+) -> Window | None:
+    """What the server counted, as soon as it has counted so many tokens."""
+    for _ in range(100):
+        window = between(before, await counters(client, spec))
+        if window is None or window.generated >= tokens:
+            return window
+        await asyncio.sleep(0.1)
+    return window
+
+
+async def drive(
+    client: httpx.AsyncClient, url: str, spec: LaunchSpec, records: list[Record]
+) -> dict[str, Any] | None:
+    """Send requests to one server and compare; None for one that does not speculate."""
+    before = await counters(client, spec)
+    known = len(records)
+    lasts = [chain.LOOPING, chain.UNREPEATED, chain.MULTIBYTE] * 2
+    events = [await stream(client, url, spec, last) for last in lasts]
+    if not spec.speculates:
+        return None
+    window = await settled(client, spec, before, TOKENS * len(lasts))
+    if window is None:
+        raise RuntimeError(f"{spec.name}: its counters cannot be compared")
+    while len(records) < known + len(lasts):  # noqa: ASYNC110 - the gateway's consumer hands them over when it can
+        await asyncio.sleep(0.05)
+    theirs = (window.drafts, window.drafted, window.accepted, window.by_position)
+    if at_least(vllm.__version__, render.REQUEST_METRICS_SINCE):
+        ours = from_records(records[known:], spec.draft_tokens)
+    else:
+        ours = from_events(events, spec.draft_tokens)
+    print(f"  {spec.name}: ours {ours}, theirs {theirs}")
+    return {
+        "draft_tokens": spec.draft_tokens,
+        "requests": len(lasts),
+        "steps": round(window.drafts),
+        "drafted": round(window.drafted),
+        "accepted": round(window.accepted),
+        "equal": same(spec, ours, theirs),
+    }
+
+
+Totals = tuple[float, float, float, tuple[float, ...]]
+
+
+def same(spec: LaunchSpec, ours: Totals, theirs: Totals) -> bool:
+    """Whether the two agree; steps without a draft show in events and not in counters."""
+    if spec.method in ("ngram", "suffix") and not at_least(vllm.__version__, render.REQUEST_METRICS_SINCE):
+        return ours[2:] == theirs[2:]
+    return ours == theirs
+
+
+def from_records(records: Sequence[Record], draft_tokens: int) -> Totals:
+    told = [record.outcome.speculation for record in records]
+    places = [
+        sum(one.accepted_by_position[place : place + 1]) for place in range(draft_tokens) for one in told
+    ]
+    by_position = [
+        float(sum(places[start : start + len(told)])) for start in range(0, len(places), len(told))
+    ]
+    return (
+        float(sum(one.steps for one in told)),
+        float(sum(one.drafted for one in told)),
+        float(sum(one.accepted for one in told)),
+        tuple(by_position),
+    )
+
+
+def from_events(events: Sequence[Sequence[int]], draft_tokens: int) -> Totals:
+    """The same from the tokens of each event: after the first, one is the target's and the others accepted."""
+    accepted = Counter(tokens - 1 for each in events for tokens in [one for one in each if one][1:])
+    steps = sum(accepted.values())
+    by_position = [
+        float(sum(times for count, times in accepted.items() if count > place))
+        for place in range(draft_tokens)
+    ]
+    total = float(sum(count * times for count, times in accepted.items()))
+    return float(steps), float(steps * draft_tokens), total, tuple(by_position)
+
+
+def parameters(running: Sequence[LaunchSpec]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    baseline = next(one for one in running if not one.speculates)
+    for name, spec in itertools.product(matrix.PARAMETERS, running):
+        right = matrix.request(name, baseline.url)
+        found.setdefault(spec.method, {})[name] = matrix.verdict(name, matrix.request(name, spec.url), right)
+    return found
+
+
+async def run(out: Path) -> Mapping[str, Any]:
+    checkpoints = out / "checkpoints"
+    subprocess.run([sys.executable, "-m", "tests.vllm.checkpoints", checkpoints], cwd=ROOT, check=True)  # noqa: ASYNC221, S603 - our own interpreter, before anything runs
+    wanted = specs(checkpoints)
+    engine = Engine(
+        sys.executable, vllm.__version__, "cuda",
+        frozenset(one.engine for one in methods().values() if one.engine), frozenset({"arctic_inference"}),
+    )  # fmt: skip
+    for finding in preflight(wanted, Machine("cuda", engine)):
+        print(f"  {finding}")
+    failures: dict[str, str] = {}
+
+    def tell(name: str, event: Event, detail: str) -> None:
+        print(f"  {name}: {event.value}: {detail.splitlines()[0]}", flush=True)
+        if event in (Event.FAILED, Event.ENDED):
+            errors = [line for line in detail.splitlines() if "Error" in line]
+            failures[name] = (errors or detail.splitlines())[-1][-300:]
+
+    patience = Patience(ready=READY_WITHIN, stop=10.0)
+    made = commands(wanted, out)
+    async with Supervisor(made, tell=tell, at_once=len(made), patience=patience) as supervisor:
+        ready = await supervisor.ready()
+        running = [spec for spec in wanted if spec.name in ready]
+        document = await exercise(running, out, failures)
+    return document | {"failures": {by_method(wanted, name): why for name, why in failures.items()}}
+
+
+def by_method(wanted: Sequence[LaunchSpec], name: str) -> str:
+    return next(one.method for one in wanted if one.name == name)
+
+
+async def exercise(running: Sequence[LaunchSpec], out: Path, failures: dict[str, str]) -> dict[str, Any]:
+    settings = Settings(fleet=out / "fleet.yaml", policy=out / "policy.yaml", port=0, counter_lag=1.0)
+    settings.fleet.write_text(write_fleet(replace(one, target=servers.SERVED_MODEL) for one in running))
+    settings.policy.write_text(POLICY)
+    loaded = load_files(settings.fleet, settings.policy, os.environ)
+    assert not isinstance(loaded, Invalid), loaded.problems
+    records: list[Record] = []
+    runs: dict[str, dict[str, Any]] = {}
+    verified: list[str] = []
+    gateway = Gateway(settings, loaded, on_record=[records.append])
+    async with serving(gateway, settings) as url, httpx.AsyncClient(timeout=60, trust_env=False) as client:
+        async with Verifier() as verifier:
+            for spec in running:
+                for finding in await verifier.verify(spec):
+                    print(f"  {finding}")
+                try:
+                    told = await drive(client, url, spec, records)
+                except (httpx.HTTPError, RuntimeError) as error:
+                    failures[spec.name] = f"{type(error).__name__}: {error}"
+                    traceback.print_exc()
+                    continue
+                if told is not None:
+                    runs[spec.method] = told
+                if told is None or told["equal"]:
+                    verified.append(spec.method)
+        page = (await client.get(f"{url}/metrics")).text
+        (out / "gateway-metrics.txt").write_text(page)
+    device = torch.cuda.get_device_name(0)
+    return {
+        "engine": f"vLLM {vllm.__version__} on {device}",
+        "command": "python -m tests.vllm.gpu --out FOLDER",
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "methods": sorted(verified),
+        "parameters": await asyncio.to_thread(parameters, running),
+        "runs": runs,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder for the evidence and the logs")
+    out: Path = parser.parse_args().out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    document = asyncio.run(run(out))
+    (out / "gpu.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Run tests/vllm/gpu.py on a GPU machine that may have no network: tests/vllm/gpu.sh KIT OUT
+# KIT holds site.tar.xz (vLLM and what it needs that the machine lacks, unpacked as site/), and may hold overlay/
+# (packages to lay over it), modelinfos/ (a cache of vLLM's) and wheels/ (what the gateway needs besides). Where vLLM
+# and the gateway are installed already, run python -m tests.vllm.gpu directly.
+set -eu
+kit=$1
+out=$2
+place=${TMPDIR:-/tmp}/specroute-gpu
+mkdir -p "$place" "$out"
+if [ ! -d "$place/site" ]; then
+    tar -C "$place" -xJf "$kit/site.tar.xz"
+    [ ! -d "$kit/overlay" ] || cp -r "$kit/overlay/." "$place/site/"
+    # Its entry point would load a plugin that patches vLLM.
+    rm -rf "$place"/site/arctic_inference-*.dist-info
+    if [ -d "$kit/modelinfos" ]; then
+        mkdir -p "$HOME/.cache/vllm"
+        cp -r "$kit/modelinfos" "$HOME/.cache/vllm/"
+    fi
+    python3 -m pip install --quiet --no-index --no-deps --no-compile --no-cache-dir --target "$place/own" "$kit"/wheels/*.whl
+    python3 -m compileall -q -j 0 "$place/site" >/dev/null || true
+fi
+# FlashInfer is no part of the kit, and without the variable the sampler's import of it fails.
+export PYTHONPATH="$place/site:$place/own" VLLM_USE_FLASHINFER_SAMPLER=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
+python3 -m tests.vllm.gpu --out "$place/out"
+cp "$place/out/gpu.json" "$place/out/gateway-metrics.txt" "$out/"
+tar -C "$place/out" -czf "$out/logs.tar.gz" .

@@ -1,0 +1,160 @@
+"""Three grades of acceptance of the same real traffic, and a server that comes back as another one."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import pytest
+
+from backends.verify import Verifier
+from tests.vllm import chain, servers
+from tests.vllm.asking import ask, eventually
+from tests.vllm.conftest import fronting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.vllm.collector import Collector
+    from tests.vllm.conftest import Front
+    from tests.vllm.servers import Server
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]  # the first test waits for the servers
+
+LASTS: Final = {"math": chain.LOOPING, "code": chain.UNREPEATED}
+"""A workload whose drafts are all right, and one in which a quarter is wrong."""
+
+_SERIES: Final = re.compile(r"^(specroute_\w+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
+_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
+
+
+def series(front: Front) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    page = httpx.get(f"{front.url}/metrics", trust_env=False, timeout=30).text
+    return {
+        (name, frozenset(_LABEL.findall(labels))): float(value)
+        for name, labels, value in _SERIES.findall(page)
+    }
+
+
+def lengths(front: Front, backend: str) -> dict[tuple[str, str], float]:
+    """Mean accepted lengths of a backend by workload and grade."""
+    found = {}
+    for (name, labels), value in series(front).items():
+        told = dict(labels)
+        if name == "specroute_backend_mean_accepted_length" and told["backend"] == backend:
+            found[told["workload"], told["grade"]] = value
+    return found
+
+
+def send(front: Front, backend: str, workload: str, tokens: int, *, stream: bool = True) -> None:
+    # With its usage so far each event tells its tokens, so that merged ones are known for what they are.
+    told = {"include_usage": True, "continuous_usage_stats": True}
+    answer = ask(
+        front.url, LASTS[workload], backend=backend, headers={"x-specroute-workload": workload},
+        max_tokens=tokens, stream=stream, **({"stream_options": told} if stream else {}),
+    )  # fmt: skip
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("backend", ["eagle3", "mtp"])
+def test_three_grades_of_the_same_traffic_agree(front: Front, backend: str) -> None:
+    # One workload after the other for some windows each: mixes that differ are what counters are read by.
+    for workload in list(LASTS) * 4:
+        for _ in range(12):
+            send(front, backend, workload, 80)
+    wanted = {(workload, grade) for workload in LASTS for grade in ("exact", "stream", "counters")}
+    found = eventually(lambda: lengths(front, backend), lambda now: wanted <= set(now), within=30.0)
+    assert wanted <= set(found)
+    for workload in LASTS:
+        exact = found[workload, "exact"]
+        assert found[workload, "stream"] == pytest.approx(exact, rel=0.03)
+        assert found[workload, "counters"] == pytest.approx(exact, rel=0.03)
+    assert found["math", "exact"] > found["code", "exact"] + 0.2
+
+
+def test_counters_say_nothing_of_a_mix_that_never_changes(front: Front) -> None:
+    backend = "medusa"
+    for _ in range(60):
+        for workload in LASTS:
+            send(front, backend, workload, 20, stream=False)
+    found = eventually(
+        lambda: lengths(front, backend), lambda now: {("math", "exact"), ("code", "exact")} <= set(now)
+    )
+    assert {("math", "exact"), ("code", "exact")} <= set(found)
+    mismatches = eventually(
+        lambda: [
+            value
+            for (name, labels), value in series(front).items()
+            if name == "specroute_backend_counters_mismatch" and ("backend", backend) in labels
+        ],
+        bool,
+    )
+    assert mismatches  # so the counters were read and compared
+    assert not {key for key in found if key[1] == "counters"}
+
+
+POLICY: Final = """\
+version: 1
+routes: [{name: all, prefer: [any]}]
+"""
+
+
+async def fingerprint(server: Server) -> str:
+    async with Verifier() as verifier:
+        return (await verifier.observe(server.spec)).fingerprint
+
+
+async def test_a_server_that_comes_back_with_another_n_is_another_server(
+    vllm_python: Path, checkpoints: Path, collector: Collector, tmp_path: Path
+) -> None:
+    base = next(
+        one
+        for one in servers.specs(checkpoints, f"{collector.url}/v1/traces", suffix=False)
+        if one.name == "draft-model"
+    )
+    spec = replace(base, name="changing", port=servers.free_port())
+    with contextlib.ExitStack() as running:
+        fleet = running.enter_context(servers.running(vllm_python, [spec], tmp_path))
+        first = await fingerprint(fleet["changing"])
+        with fronting(fleet.values(), POLICY, collector, tmp_path) as front:
+            drive(front)
+            before = series(front)
+            assert lengths(front, "changing")["code", "exact"] == pytest.approx(expected(3), rel=1e-9)
+            running.close()
+            changed = replace(spec, draft_tokens=1)
+            with servers.running(vllm_python, [changed], tmp_path) as again:
+                second = await fingerprint(again["changing"])
+                restarts = ("specroute_backend_restarts_total", frozenset({("backend", "changing")}))
+                seen = eventually(lambda: series(front), lambda now: now.get(restarts) == 1.0, within=60.0)
+                assert seen[restarts] == 1.0
+                eventually(lambda: ask(front.url).status, lambda status: status == 200, within=60.0)
+                drive(front)
+                after = series(front)
+                found = lengths(front, "changing")
+    assert first != second
+    # Only what the new server did: no draft of three tokens is left in it.
+    assert found["code", "exact"] == pytest.approx(expected(1), rel=1e-9)
+    assert found["code", "stream"] <= 2.0
+    mean = next(
+        value
+        for (name, labels), value in after.items()
+        if name == "specroute_mean_accepted_length"
+        and {("workload", "code"), ("weighting", "steps")} <= labels
+    )
+    assert mean == pytest.approx(expected(1), rel=1e-9)
+    assert not {name for (name, _), value in after.items() if value < 0 and "mismatch" not in name}
+    counters = {key: value for key, value in before.items() if key[0].endswith("_total")}
+    assert all(after[key] >= value for key, value in counters.items())
+
+
+def drive(front: Front) -> None:
+    for _ in range(5):
+        send(front, "", "code", 200)
+
+
+def expected(draft_tokens: int) -> float:
+    told = chain.acceptance(chain.UNREPEATED, 200, draft_tokens)
+    return 1.0 + told.accepted / told.steps
