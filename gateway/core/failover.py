@@ -117,6 +117,7 @@ def next_step(
     attempts: Sequence[Attempt],
     *,
     delivered: bool,
+    resumable: bool = False,
     now: float,
     deadline: float,
     available: Callable[[str], bool],
@@ -128,18 +129,20 @@ def next_step(
         decision: The plan.
         attempts: Failed attempts so far, oldest first.
         delivered: Whether any part of an answer reached the client.
+        resumable: Whether another backend may go on with what was delivered. How often, the caller says: no
+            count of failures or attempts made here ends it.
         now: Monotonic seconds.
         deadline: Monotonic seconds at which the whole request must have ended.
         available: Whether a backend may still get requests, by name.
         budget: What is left for further attempts.
     """
-    if delivered:
+    if delivered and not resumable:
         return GiveUp("delivered")
-    if attempts and not retryable(attempts):
+    if attempts and not (rule(attempts[-1]).retries if delivered else retryable(attempts)):
         return GiveUp("not_retryable")
     if now >= deadline:
         return GiveUp("deadline")
-    if len(attempts) >= decision.max_attempts:
+    if not delivered and len(attempts) >= decision.max_attempts:
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
     left = (one.backend for one in decision.candidates if one.backend not in tried)

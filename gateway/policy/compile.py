@@ -10,7 +10,16 @@ from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
 from gateway.core.gpus import GpuSource
-from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
+from gateway.core.policy import (
+    ClassifierSettings,
+    Match,
+    Policy,
+    Resume,
+    Route,
+    Selector,
+    Timeouts,
+    WeightedScorer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,6 +126,7 @@ def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
         allow_pin=file.allow_pin,
         stale_after=file.stale_after,
         revision=revision,
+        resume=Resume(**file.resume.model_dump()),
         breaker=BreakerSettings(**file.breaker.model_dump()),
         retries=BudgetSettings(**file.retries.model_dump()),
     )

@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema as JsonSchema
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
-from gateway.core.policy import ClassifierSettings, Timeouts
+from gateway.core.policy import ClassifierSettings, Resume, Timeouts
 from gateway.policy.registry import SCORERS
 from gateway.policy.scalars import (
     Address,
@@ -264,6 +264,16 @@ class RetriesSection(Section):
     burst: Count = Field(default=BudgetSettings().burst, description="Further attempts that can be saved up.")
 
 
+class ResumeSection(Section):
+    """What becomes of a stream that breaks off after a part of it was delivered."""
+
+    mode: Literal["off", "exact"] = Field(
+        default="off",
+        description="off: it ends in an error event; exact: another backend goes on, token for token.",
+    )
+    limit: Count = Field(default=Resume().limit, description="How often others go on with one answer.")
+
+
 class ClassifySection(Section):
     """How requests are classified."""
 
@@ -294,6 +304,7 @@ class PolicyFile(Section):
     timeouts: TimeoutsSection = Field(default_factory=TimeoutsSection)
     breaker: BreakerSection = Field(default_factory=BreakerSection)
     retries: RetriesSection = Field(default_factory=RetriesSection)
+    resume: ResumeSection = Field(default_factory=ResumeSection)
     classify: ClassifySection = Field(default_factory=ClassifySection)
     allow_pin: bool = Field(default=False, description="Whether the header x-specroute-backend is honoured.")
     stale_after: Duration = Field(default=15.0, description="Age at which scraped load is ignored.")

@@ -67,7 +67,13 @@ class Fleet:
         self.snapshot = Snapshot.of(states, revision)
 
     def next_backend(
-        self, decision: Decision, attempts: Sequence[Attempt], *, delivered: bool, deadline: float
+        self,
+        decision: Decision,
+        attempts: Sequence[Attempt],
+        *,
+        delivered: bool,
+        resumable: bool = False,
+        deadline: float,
     ) -> Backend | GiveUp:
         """Where a request goes next, see :func:`gateway.core.failover.next_step`; takes it off the budget."""
         now = self._now()
@@ -76,6 +82,7 @@ class Fleet:
             decision,
             attempts,
             delivered=delivered,
+            resumable=resumable,
             now=now,
             deadline=deadline,
             available=self._available,

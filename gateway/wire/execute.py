@@ -89,7 +89,8 @@ class Execution:
             backend := self.fleet.next_backend(
                 self.decision,
                 exchange.attempts,
-                delivered=client.delivered and not self._may_go_on(),
+                delivered=client.delivered,
+                resumable=self._may_go_on(),
                 deadline=plan.deadline,
             ),
             GiveUp,

@@ -83,11 +83,13 @@ class Splice:
         return b""
 
     def _event(self, data: bytes, now: float) -> bytes:
+        if self.error:  # what follows an error is kept back with it, [DONE] above all
+            return b""
         if data == b"[DONE]":
             self.done = True
             return b"data: [DONE]\n\n"
         body = decode(data) if data else None
-        if body is None or self.error:
+        if body is None:
             return b""
         if body.error is not None:
             self.error = data

@@ -45,13 +45,21 @@ def step(
     decision: Decision,
     *attempts: Attempt,
     delivered: bool = False,
+    resumable: bool = False,
     now: float = 0.0,
     available: Callable[[str], bool] = lambda _: True,
     budget: Budget = PLENTY,
 ) -> str:
     """Which backend is next, or why none is."""
     found = next_step(
-        decision, attempts, delivered=delivered, now=now, deadline=60.0, available=available, budget=budget
+        decision,
+        attempts,
+        delivered=delivered,
+        resumable=resumable,
+        now=now,
+        deadline=60.0,
+        available=available,
+        budget=budget,
     )
     return f"gives up: {found.why}" if isinstance(found, GiveUp) else found.backend
 
@@ -121,6 +129,32 @@ def test_one_that_may_get_no_requests_any_more_is_passed_over() -> None:
 def test_what_was_delivered_cannot_be_tried_again() -> None:
     broken = attempt("a", "reset", phase="first_byte")
     assert step(plan("a", "b"), broken, delivered=True) == "gives up: delivered"
+
+
+@pytest.mark.parametrize("error", ["reset", "ended_early", "error_event", "timeout:idle"])
+def test_what_was_delivered_can_be_gone_on_with_as_often_as_the_caller_says(error: str) -> None:
+    decision = plan("a", "b", "c", "d", max_attempts=2)
+    broken = [attempt(name, error, phase="first_byte") for name in "abcd"]
+    assert step(decision, *broken[:1], delivered=True, resumable=True) == "b"
+    assert step(decision, *broken[:3], delivered=True, resumable=True) == "d"
+    assert step(decision, *broken, delivered=True, resumable=True) == "gives up: exhausted"
+
+
+def test_where_nothing_was_delivered_there_is_nothing_to_go_on_with() -> None:
+    assert (
+        step(plan("a", "b", "c"), status(500), status(500, "b"), resumable=True) == "gives up: not_retryable"
+    )
+
+
+@pytest.mark.parametrize("error", ["error_event:4xx", "client_gone", "timeout:total"])
+def test_what_is_final_is_not_gone_on_with(error: str) -> None:
+    broken = attempt("a", error, phase="first_byte")
+    assert step(plan("a", "b"), broken, delivered=True, resumable=True) == "gives up: not_retryable"
+
+
+def test_going_on_takes_from_the_budget() -> None:
+    broken = attempt("a", "reset", phase="first_byte")
+    assert step(plan("a", "b"), broken, delivered=True, resumable=True, budget=SPENT) == "gives up: budget"
 
 
 def test_an_answer_about_the_request_is_final() -> None:

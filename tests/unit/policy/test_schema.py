@@ -10,7 +10,7 @@ from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.features import WORKLOADS
 from gateway.core.fleet import METHODS
-from gateway.core.policy import ClassifierSettings, Timeouts
+from gateway.core.policy import ClassifierSettings, Resume, Timeouts
 from gateway.core.scorers import SCORERS
 from gateway.policy.schema import (
     BackendSection,
@@ -19,6 +19,7 @@ from gateway.policy.schema import (
     FleetFile,
     MatchSection,
     PolicyFile,
+    ResumeSection,
     RetriesSection,
     RouteSection,
     Section,
@@ -64,6 +65,7 @@ def test_the_defaults_are_those_of_the_core() -> None:
 def test_what_is_said_of_failures_by_default_is_what_the_core_says() -> None:
     assert BreakerSettings(**BreakerSection().model_dump()) == BreakerSettings()
     assert BudgetSettings(**RetriesSection().model_dump()) == BudgetSettings()
+    assert Resume(**ResumeSection().model_dump()) == Resume()
 
 
 def test_the_longest_time_out_is_not_shorter_than_the_first() -> None:

@@ -175,6 +175,25 @@ async def test_it_can_happen_twice():
     assert bench.record.outcome.usage.output_tokens == 3
 
 
+async def test_an_engine_that_dies_does_not_keep_the_next_from_dying_too():
+    error = b'data: {"error":{"message":"engine died","code":500}}\n\n'
+    bench = Bench(
+        resume=EXACT,
+        max_attempts=2,
+        a=[stream(role(), piece("Xin ", [10]), error + DONE)],
+        b=[spelled(*PROMPT), spelled(*PROMPT, 10), room(), stream(rest("chào", [11]), error + DONE)],
+        c=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10, 11),
+            room(),
+            stream(rest("!", [13], "stop"), usage(5, 1), DONE),
+        ],
+    )
+    client = await bench.talk()
+    assert client.body.endswith(piece("chào", None) + piece("!", None, "stop") + DONE)
+    assert b"error" not in client.body
+
+
 async def test_the_limit_ends_it():
     bench = Bench(
         resume=Resume("exact", 1),
