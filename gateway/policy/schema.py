@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import GenerateJsonSchema as JsonSchema
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.policy import ClassifierSettings, Resume, Timeouts
+from gateway.policy.machine import Amount, Count, GpusSection, LaunchSection, Section, Text
 from gateway.policy.registry import SCORERS
 from gateway.policy.scalars import (
     Address,
@@ -31,9 +32,6 @@ from gateway.policy.scalars import (
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
-Text = Annotated[str, Field(min_length=1)]
-Amount = Annotated[int, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
 Version = Annotated[Literal[1], Field(description="Version of the file format.", examples=[1])]
 Score = Annotated[dict[Scorer, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
 
@@ -43,44 +41,6 @@ _SCORE = (
 )
 _BASELINE_SHARE = "Share of requests sent to a backend without speculation, to keep measuring the speed-up."
 _MAX_ATTEMPTS = "Backends tried for one request, the first included."
-
-
-class Section(BaseModel):
-    """A mapping in a file: no unknown keys, no conversion between types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class GpusSection(Section):
-    """Where the gateway reads of a server's GPUs."""
-
-    exporter: Address = Field(
-        description="Address of AMD's device-metrics-exporter.", examples=["http://127.0.0.1:5000"]
-    )
-    ids: list[Amount] = Field(
-        min_length=1, description="Numbers of the server's GPUs as the exporter counts them.", examples=[[0]]
-    )
-
-
-class LaunchSection(Section):
-    """How `specroute launch` starts a server; the gateway does not read it."""
-
-    tensor_parallel: Count = Field(default=1, description="GPUs the server is spread over.")
-    gpus: list[Amount] | None = Field(
-        default=None, description="Numbers of the GPUs it gets; left out: the next free ones."
-    )
-    args: dict[str, bool | int | float | Text] = Field(
-        default_factory=dict, description="Further flags of vLLM without --; true is a bare flag."
-    )
-    env: dict[str, str] = Field(default_factory=dict, description="Further environment variables.")
-    speculative: dict[str, Any] = Field(
-        default_factory=dict, description="Further keys of --speculative-config."
-    )
-    block_size: Count | None = Field(
-        default=None, description="Block size of the draft, where its checkpoint is not at hand."
-    )
-    image: Text | None = Field(default=None, description="Container image.")
-    hardware: str = Field(default="", description="GPU that the values were measured on.")
 
 
 class BackendSection(Section):
