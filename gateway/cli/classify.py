@@ -133,6 +133,7 @@ def _answers(file: Path, settings: ClassifierSettings) -> list[Answer]:
 
     from gateway.core.classify import classify as label
     from gateway.core.features import extract
+    from gateway.core.labels import without_suffix
     from gateway.models import trained
     from gateway.training.corpus import UnusableRowError, parse
     from gateway.wire.inbound import Malformed, view
@@ -154,6 +155,7 @@ def _answers(file: Path, settings: ClassifierSettings) -> list[Answer]:
         seen = view("chat", body, {})
         if isinstance(seen, Malformed):
             refuse(f"{file}:{number}: {seen.message}")
+        seen = without_suffix(seen, settings, ())
         features = extract(seen)
         found = label(seen, features, settings, classifier)
         took = (thread_time_ns() - began) / 1e6

@@ -67,6 +67,7 @@ def explain(
     from gateway.core.classify import classify
     from gateway.core.decide import Draw, decide
     from gateway.core.features import ENDPOINTS, extract
+    from gateway.core.labels import without_suffix
     from gateway.models import trained
     from gateway.policy.explain import explain as say
     from gateway.policy.problems import suggest
@@ -85,6 +86,7 @@ def explain(
     seen = view(endpoint, body, _headers(header or []))
     if isinstance(seen, Malformed):
         refuse(seen.message)
+    seen = without_suffix(seen, config.policy.classifier, config.policy.aliases)
     features = extract(seen)
     classification = classify(seen, features, config.policy.classifier, trained())
     snapshot = _busy(config.fleet.idle(), in_flight or [])

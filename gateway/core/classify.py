@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.core.features import WORKLOADS
+from gateway.core.labels import known
 from gateway.core.language import UNKNOWN
 from gateway.core.rules import RULES
 
@@ -23,7 +23,7 @@ class Classification:
     Attributes:
         label: One of :data:`gateway.core.features.WORKLOADS`, or a label the policy defines.
         confidence: Probability that the label is right, 0 to 1. A hint has 1.
-        source: ``hint``, ``rule:NAME``, ``model:NAME`` or ``default``.
+        source: ``hint``, ``policy``, ``rule:NAME``, ``model:NAME`` or ``default``.
         scores: Probability by label where the classifier gives one; may be empty.
     """
 
@@ -65,12 +65,16 @@ def classify(
 ) -> Classification:
     """Labels a request.
 
-    A trusted hint decides where it names a known label; otherwise the classifier does (or the rules alone,
-    where the policy says so), and below the policy's threshold the policy's default is taken.
+    A trusted hint decides where it names a known label, then the first of the policy's rules that fits;
+    otherwise the classifier does (or the built-in rules alone, where the policy says so), and below the
+    policy's threshold the policy's default is taken.
     """
     hint = features.hints.workload
-    if hint is not None and settings.trust_hints and (hint in WORKLOADS or hint == settings.default):
+    if hint is not None and settings.trust_hints and hint in known(settings):
         return Classification(hint, 1.0, "hint")
+    for rule in settings.rules:
+        if rule.fits(view):
+            return Classification(rule.label, 1.0, "policy")
     found = (_RULES if settings.model == "rules" else classifier).label(view, features)
     if found.confidence < settings.threshold:
         return Classification(settings.default, found.confidence, "default", found.scores)
@@ -86,6 +90,8 @@ def reason(classification: Classification, features: Features) -> str:
     label, source, confidence = classification.label, classification.source, classification.confidence
     if source == "hint":
         return f"{label}, because the caller said so"
+    if source == "policy":
+        return f"{label}, because a rule of the policy says so"
     if source == "default":
         return f"{label}, the policy's default, because nothing was sure enough (confidence {confidence:.2f})"
     kind, _, name = source.partition(":")

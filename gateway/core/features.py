@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from gateway.core import language, marks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.core.marks import Marks
 
 WORKLOADS: Final = ("math", "code", "chat", "tool_use", "multilingual", "grounded")
@@ -80,6 +82,8 @@ class RequestView:
         max_tokens: The lower of ``max_tokens`` and ``max_completion_tokens``, if any.
         response_format: ``text``, ``json_object``, ``json_schema`` or another ``type`` that was sent.
         tool_choice: ``auto``, ``none``, ``required``, ``named``, or ``""`` when absent.
+        metadata: Of the body's ``metadata``, the values that are text.
+        headers: Of the request, by lower-cased name. They hold keys, so they are never shown.
     """
 
     endpoint: str
@@ -95,6 +99,8 @@ class RequestView:
     tools: tuple[Tool, ...] = ()
     turns: tuple[Turn, ...] = ()
     hints: Hints = field(default_factory=Hints)
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+    headers: Mapping[bytes, bytes] = field(default_factory=dict, hash=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

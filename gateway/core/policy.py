@@ -11,6 +11,8 @@ from gateway.core.budget import BudgetSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gateway.core.labels import LabelRule
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:
@@ -122,12 +124,14 @@ class ClassifierSettings:
         threshold: Confidence below which the default is taken.
         trust_hints: Whether the caller's ``x-specroute-workload`` decides.
         model: ``trained``, or ``rules`` for the built-in rules alone.
+        rules: Rules of the policy, tried in order before any model; they may give labels of their own.
     """
 
     default: str = "chat"
     threshold: float = 0.5
     trust_hints: bool = True
     model: str = "trained"
+    rules: tuple[LabelRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

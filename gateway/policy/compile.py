@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
 from gateway.core.gpus import GpuSource
+from gateway.core.labels import LabelRule
 from gateway.core.policy import (
     ClassifierSettings,
     Match,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         MatchSection,
         PolicyFile,
         RouteSection,
+        RuleSection,
         SelectorSection,
     )
 
@@ -113,6 +116,20 @@ def route(section: RouteSection, defaults: DefaultsSection) -> Route:
     )
 
 
+def label_rule(section: RuleSection) -> LabelRule:
+    """Which requests get a label."""
+    return LabelRule(
+        label=section.label,
+        text=None if section.text is None else re.compile(section.text),
+        system=None if section.system is None else re.compile(section.system),
+        headers={name.lower().encode(): re.compile(one) for name, one in section.header.items()},
+        metadata={key: re.compile(one) for key, one in section.metadata.items()},
+        models=tuple(section.model),
+        tenants=frozenset(section.tenant),
+        endpoints=frozenset(section.endpoint),
+    )
+
+
 def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
     """The policy in force."""
     times, classify = file.timeouts, file.classify
@@ -121,7 +138,11 @@ def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
         routes=tuple(routes),
         timeouts=Timeouts(**times.model_dump()),
         classifier=ClassifierSettings(
-            classify.default, classify.threshold, classify.trust_hints, classify.model
+            classify.default,
+            classify.threshold,
+            classify.trust_hints,
+            classify.model,
+            tuple(label_rule(one) for one in classify.rules),
         ),
         allow_pin=file.allow_pin,
         stale_after=file.stale_after,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gateway.policy import compile as build
 from gateway.policy.checks import Placed, fit_problems, fleet_problems, name_problems, policy_problems
@@ -131,8 +131,9 @@ def _read_policy(
     if source is None:
         return None, problems
     data = dict(source.data)
-    sections, more = check_list(RouteSection, data, "routes", source)
-    top = check(PolicyFile, data, source)
+    labels = _labels(data)
+    sections, more = check_list(RouteSection, data, "routes", source, labels)
+    top = check(PolicyFile, data, source, labels=labels)
     file = top.value
     if file is None:
         raise AssertionError("of keys with values something can always be used")
@@ -149,3 +150,11 @@ def _read_policy(
     if fleet is not None and intact and sections:
         problems += fit_problems(policy, routes, fleet.backends, source)
     return None if _wrong(problems) else policy, problems
+
+
+def _labels(data: Mapping[str, Any]) -> frozenset[str]:
+    """The labels that the rules of a policy file give, as far as they can be read."""
+    classify = data.get("classify")
+    rules = classify.get("rules") if isinstance(classify, dict) else None
+    given = (rule.get("label") for rule in rules if isinstance(rule, dict)) if isinstance(rules, list) else ()
+    return frozenset(label for label in given if isinstance(label, str))

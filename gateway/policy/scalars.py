@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from gateway.core.features import ENDPOINTS, WORKLOADS
@@ -128,6 +128,33 @@ def _not_reserved(written: str) -> str:
     return written
 
 
+def workload(written: str, info: ValidationInfo) -> str:
+    """A built-in label, or one that the policy's rules give; those are in the context of the validation.
+
+    Raises:
+        PydanticCustomError: It is neither.
+    """
+    known = (*WORKLOADS, *(info.context or ()))
+    if written not in known:
+        raise mistake(f"there is no workload {written!r}", suggest(written, known, "workloads"))
+    return written
+
+
+def pattern(written: str) -> str:
+    """A regular expression.
+
+    Raises:
+        PydanticCustomError: It cannot be compiled.
+    """
+    try:
+        re.compile(written)
+    except re.error as error:
+        raise mistake(
+            f"{written!r} is not a regular expression: {error}", "write one as Python's re reads it"
+        ) from None
+    return written
+
+
 _LANGUAGE: Final = re.compile(r"[a-z]{2}|und", re.ASCII)
 
 
@@ -210,6 +237,21 @@ Language = Annotated[
     str, AfterValidator(language), WithJsonSchema({"type": "string", "pattern": f"^({_LANGUAGE.pattern})$"})
 ]
 Method = Annotated[str, *_one_of("method", METHODS)]
-Workload = Annotated[str, *_one_of("workload", WORKLOADS)]
+Workload = Annotated[
+    str,
+    AfterValidator(workload),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": sorted(WORKLOADS)},
+                {"type": "string", "pattern": f"^{_NAME.pattern}$"},
+            ]
+        }
+    ),
+]
+Label = Annotated[
+    str, AfterValidator(name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})
+]
+Pattern = Annotated[str, AfterValidator(pattern)]
 Endpoint = Annotated[str, *_one_of("endpoint", ENDPOINTS)]
 Scorer = Annotated[str, *_one_of("scorer", SCORERS)]

@@ -19,10 +19,12 @@ from gateway.policy.scalars import (
     Duration,
     DurationOrNever,
     Endpoint,
+    Label,
     Language,
     Listed,
     Method,
     Name,
+    Pattern,
     Scorer,
     Share,
     Workload,
@@ -224,6 +226,39 @@ class RetriesSection(Section):
     burst: Count = Field(default=BudgetSettings().burst, description="Further attempts that can be saved up.")
 
 
+class RuleSection(Section):
+    """A label for the requests that fit all that is given here."""
+
+    label: Label = Field(
+        description="A built-in label, or one of your own: it exists by being named here.", examples=["sql"]
+    )
+    text: Pattern | None = Field(
+        default=None, description="Regular expression, searched in the last user message."
+    )
+    system: Pattern | None = Field(
+        default=None, description="Regular expression, searched in the system prompt."
+    )
+    header: dict[Text, Pattern] = Field(
+        default_factory=dict, description="Request header → regular expression, searched in its value."
+    )
+    metadata: dict[Text, Pattern] = Field(
+        default_factory=dict, description="Key of the body's metadata → regular expression."
+    )
+    model: Listed[Text] = Field(
+        default_factory=list, description="Model names as clients send them; * and ? as in file globs."
+    )
+    tenant: Listed[Text] = Field(default_factory=list, description="Tenant names.")
+    endpoint: Listed[Endpoint] = Field(default_factory=list, description="API endpoints.")
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Self:
+        if not self.model_fields_set - {"label"}:
+            raise mistake(
+                "the rule takes every request", "give it text, system, header, metadata, model or tenant"
+            )
+        return self
+
+
 class ResumeSection(Section):
     """What becomes of a stream that breaks off after a part of it was delivered."""
 
@@ -249,6 +284,9 @@ class ClassifySection(Section):
     )
     model: Literal["trained", "rules"] = Field(
         default="trained", description="The shipped model, or the built-in rules alone."
+    )
+    rules: list[RuleSection] = Field(
+        default_factory=list, description="Tried in order before the model; the first that fits labels."
     )
 
 

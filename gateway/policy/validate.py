@@ -34,7 +34,9 @@ class Checked(Generic[Model]):
     problems: tuple[Problem, ...]
 
 
-def check(model: type[Model], data: object, source: Source, path: Path = ()) -> Checked[Model]:
+def check(
+    model: type[Model], data: object, source: Source, path: Path = (), labels: frozenset[str] = frozenset()
+) -> Checked[Model]:
     """Check the data of one section.
 
     Args:
@@ -42,9 +44,10 @@ def check(model: type[Model], data: object, source: Source, path: Path = ()) -> 
         data: The section; part of ``source.data``, or nearly so.
         source: Where the positions are.
         path: Where the section stands in the file.
+        labels: Labels of the file's own, besides the built-in ones.
     """
     try:
-        return Checked(model.model_validate(data), frozenset(), ())
+        return Checked(model.model_validate(data, context=labels), frozenset(), ())
     except ValidationError as error:
         errors = error.errors(include_url=False)
     problems = tuple(_problem(model, one, source, path) for one in errors)
@@ -55,11 +58,11 @@ def check(model: type[Model], data: object, source: Source, path: Path = ()) -> 
     for key in damaged & model.model_fields.keys():
         if model.model_fields[key].is_required():
             kept[key] = _example(model, key)
-    return Checked(model.model_validate(kept), damaged, problems)
+    return Checked(model.model_validate(kept, context=labels), damaged, problems)
 
 
 def check_list(
-    model: type[Model], data: dict[str, Any], key: str, source: Source
+    model: type[Model], data: dict[str, Any], key: str, source: Source, labels: frozenset[str] = frozenset()
 ) -> tuple[list[Checked[Model]], list[Problem]]:
     """Check each item of a list of sections by itself.
 
@@ -68,6 +71,7 @@ def check_list(
         data: The file's data; the list is emptied, since its items need no second check with the file.
         key: Which list.
         source: Where the positions are.
+        labels: Labels of the file's own, besides the built-in ones.
     """
     items = data.get(key)
     if not isinstance(items, list):
@@ -75,7 +79,7 @@ def check_list(
     data[key] = []
     if not items:
         return [], [source.problem((key,), "the list is empty", "add an item", key=True)]
-    checked = [check(model, item, source, (key, index)) for index, item in enumerate(items)]
+    checked = [check(model, item, source, (key, index), labels) for index, item in enumerate(items)]
     return checked, [problem for one in checked for problem in one.problems]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gateway.core.decide import Decision
 from gateway.core.features import WORKLOADS
 from gateway.core.gain import Gain, decode_sample
+from gateway.core.labels import known
 from gateway.telemetry import names
 from gateway.telemetry.spans import error_type
 from gateway.telemetry.tally import Tally
@@ -51,8 +52,8 @@ class Metrics:
 
     def policy_loaded(self, policy: Policy) -> None:
         """A policy came into force; the labels it names are known workloads from now on."""
-        labels = {policy.classifier.default}.union(*(route.match.workloads for route in policy.routes))
-        self._workloads = frozenset(WORKLOADS) | labels
+        routed = (route.match.workloads for route in policy.routes)
+        self._workloads = known(policy.classifier).union(*routed)
         self._add(names.POLICY_LOADS, ())
 
     def on_record(self, record: Record) -> None:

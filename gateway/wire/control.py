@@ -12,6 +12,7 @@ from gateway.core.classify import classify
 from gateway.core.decide import decide
 from gateway.core.features import extract
 from gateway.core.filters import unavailable
+from gateway.core.labels import without_suffix
 from gateway.policy.explain import explain
 from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
@@ -128,8 +129,9 @@ class Control:
         if isinstance(seen, inbound.Malformed):
             return _answer(errors.invalid(seen.message))
         policy, snapshot = self.configuration.config.policy, self.fleet.snapshot
-        features = extract(seen)
-        classification = classify(seen, features, policy.classifier, self.classifier)
+        asked = without_suffix(seen, policy.classifier, policy.aliases)
+        features = extract(asked)
+        classification = classify(asked, features, policy.classifier, self.classifier)
         numbers = draw(request_id(headers.get(names.REQUEST_ID)), self.seed)
         decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
         return JSONResponse(asdict(explain(features, classification, decision, policy, snapshot)))

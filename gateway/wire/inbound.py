@@ -73,10 +73,6 @@ class _Typed(msgspec.Struct):
     mode: str = ""
 
 
-class _Metadata(msgspec.Struct):
-    workload: str | None = None
-
-
 class _StreamOptions(msgspec.Struct):
     include_usage: Any = None
 
@@ -110,7 +106,7 @@ _PROMPT: Final = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TOOL: Final = msgspec.json.Decoder(_Tool)
 _TYPED: Final = msgspec.json.Decoder(str | _Typed)
-_METADATA: Final = msgspec.json.Decoder(_Metadata)
+_METADATA: Final = msgspec.json.Decoder(dict[str, Any])
 _STREAM_OPTIONS: Final = msgspec.json.Decoder(_StreamOptions)
 
 _TOOL_CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
@@ -220,9 +216,9 @@ def _hint(value: bytes | str | None) -> str | None:
     return text if text and text.isprintable() else None
 
 
-def _hints(headers: Mapping[bytes, bytes], metadata: _Metadata) -> Hints:
+def _hints(headers: Mapping[bytes, bytes], metadata: Mapping[str, str]) -> Hints:
     return Hints(
-        workload=_hint(headers.get(names.WORKLOAD)) or _hint(metadata.workload),
+        workload=_hint(headers.get(names.WORKLOAD)) or _hint(metadata.get("workload")),
         backend=_hint(headers.get(names.BACKEND)),
         session=_hint(headers.get(names.SESSION)),
         tenant=_hint(headers.get(names.TENANT)),
@@ -252,7 +248,7 @@ def _temperature(value: object) -> float | None:
 
 def unread(endpoint: str, headers: Mapping[bytes, bytes]) -> RequestView:
     """A request whose body is none of our business: its headers alone; arguments as of :func:`view`."""
-    return RequestView(endpoint, model="", hints=_hints(headers, _Metadata()))
+    return RequestView(endpoint, model="", hints=_hints(headers, {}), headers=headers)
 
 
 def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestView | Malformed:
@@ -273,6 +269,9 @@ def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestV
         return Malformed("the body must be a JSON object whose 'model' is a string")
     except (msgspec.DecodeError, RecursionError) as error:
         return Malformed(f"the body is not valid JSON: {error}")
+    metadata = {
+        key: value for key, value in _decode(_METADATA, read.metadata, {}).items() if isinstance(value, str)
+    }
     return RequestView(
         endpoint=endpoint,
         model=read.model or "",
@@ -286,5 +285,7 @@ def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestV
         tool_choice=_tool_choice(read.tool_choice),
         tools=tuple(_tools(read.tools))[:_TOOLS],
         turns=tuple(_turns(read)),
-        hints=_hints(headers, _decode(_METADATA, read.metadata, _Metadata())),
+        hints=_hints(headers, metadata),
+        metadata=metadata,
+        headers=headers,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.classify import classify
 from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
+from gateway.core.labels import without_suffix
 from gateway.runtime import clock, tasks
 from gateway.wire import errors, inbound
 from gateway.wire import headers as names
@@ -79,8 +80,9 @@ class Relay:
             await exchange.refuse(errors.invalid(seen.message))
             return
         policy = self.policy()
-        features = extract(seen)
-        classification = classify(seen, features, policy.classifier, self.classifier)
+        asked = without_suffix(seen, policy.classifier, policy.aliases)
+        features = extract(asked)
+        classification = classify(asked, features, policy.classifier, self.classifier)
         decision = decide(
             features,
             classification,

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
 from gateway.core.classify import Classification, RuleClassifier, classify, reason
 from gateway.core.features import WORKLOADS, Features, Hints, RequestView, Tool, Turn, extract
+from gateway.core.labels import LabelRule
 from gateway.core.policy import ClassifierSettings
 
 RULES = RuleClassifier()
@@ -88,6 +90,15 @@ def test_the_policy_may_ask_for_rules_alone() -> None:
     asked = view("Write a Python function that adds.")
     by_rules = classify(asked, extract(asked), ClassifierSettings(model="rules"), Fixed(found))
     assert (by_rules.label, by_rules.source) == ("code", "rule:code_asked")
+
+
+def test_rules_of_the_policy_come_after_hints_and_before_models() -> None:
+    settings = ClassifierSettings(rules=(LabelRule("sql", text=re.compile("select")), LabelRule("legal")))
+    assert label("select 1", settings) == Classification("sql", 1.0, "policy")
+    assert label("hello", settings).label == "legal"
+    assert label("select 1", settings, hint="legal").source == "hint"
+    asked = view("select 1")
+    assert reason(label("select 1", settings), extract(asked)) == "sql, because a rule of the policy says so"
 
 
 def test_rules_give_labels_of_the_closed_set() -> None:

@@ -41,7 +41,7 @@ def test_the_json_schemas_are_in_step_with_the_models(name: str, model: type[Fle
 def test_the_json_schema_lets_editors_complete_closed_sets_and_short_forms() -> None:
     definitions = PolicyFile.model_json_schema()["$defs"]
     workload = definitions["MatchSection"]["properties"]["workload"]
-    assert workload["anyOf"][0]["enum"] == sorted(WORKLOADS)
+    assert workload["anyOf"][0]["anyOf"][0]["enum"] == sorted(WORKLOADS)
     assert workload["anyOf"][1] == {"type": "array", "items": workload["anyOf"][0]}
     short, full = definitions["SelectorSection"]["anyOf"]
     assert short["type"] == "string"

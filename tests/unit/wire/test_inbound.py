@@ -38,8 +38,18 @@ def test_usage_counts_as_asked_for_unless_it_plainly_is_not(options: object, ask
 
 
 def test_a_body_that_is_not_read_leaves_the_hints_of_the_headers() -> None:
-    found = unread("audio", {b"x-specroute-backend": b"b", b"x-specroute-workload": b"chat"})
-    assert found == RequestView("audio", model="", hints=Hints(workload="chat", backend="b"))
+    headers = {b"x-specroute-backend": b"b", b"x-specroute-workload": b"chat"}
+    assert unread("audio", headers) == RequestView(
+        "audio", model="", hints=Hints(workload="chat", backend="b"), headers=headers
+    )
+
+
+def test_headers_and_metadata_of_text_are_kept_and_headers_never_shown() -> None:
+    headers = {b"authorization": b"Bearer sk-canary"}
+    found = view("chat", b'{"metadata":{"app":"ide","workload":7,"deep":{}}}', headers)
+    assert isinstance(found, RequestView)
+    assert (found.metadata, found.headers, found.hints.workload) == ({"app": "ide"}, headers, None)
+    assert "canary" not in repr(found)
 
 
 def test_reads_a_chat_request() -> None:
