@@ -63,6 +63,7 @@ _ROWS: Final = (
     ("timeout:idle", PHASES, ONCE),
     ("timeout:total", ("connect", "sent", "headers"), LATE),
     ("timeout:total", ("first_byte", "done"), FINAL),
+    ("cannot_go_on", PHASES, ASIDE),
     ("too_large", PHASES, FINAL),
     ("client_gone", PHASES, FINAL),
     ("status:429", PHASES, ASIDE),

@@ -14,7 +14,7 @@ from gateway.wire.reading import decode
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from gateway.core.fleet import Backend
     from gateway.core.policy import Timeouts
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from gateway.wire.reading import Reading
     from gateway.wire.resume import Splice
     from gateway.wire.sse import StreamTap
-    from gateway.wire.upstream import Upstream, UpstreamResponse
+    from gateway.wire.upstream import UpstreamResponse
+
+    Send = Callable[[UpstreamRequest, float], Awaitable[UpstreamResponse]]
 
 ANSWER_LIMIT: Final = 64 * 2**20
 """Largest JSON answer, in bytes: these are held whole until they have ended."""
@@ -70,7 +72,7 @@ class Trial:
         started: Monotonic seconds at which the attempt began.
         tap: Reads the answer if it is a stream of events.
         held: An answer that was not passed on.
-        event_stream: Whether the answer is a stream of events.
+        event_stream: Whether the client gets a stream of events.
     """
 
     __slots__ = (
@@ -98,7 +100,7 @@ class Trial:
         self.status = 0
         self.tap = tap
         self.held: Answer | None = None
-        self.event_stream = False
+        self.event_stream = client.delivered  # what is gone on with is one
 
     @property
     def reading(self) -> Reading:
@@ -123,8 +125,13 @@ class Trial:
             return None
         return names.retry_after(self.held.headers)
 
-    async def run(self, upstream: Upstream) -> None:
-        """Make the attempt; afterwards :attr:`error` is empty if the client has its whole answer."""
+    async def run(self, send: Send) -> None:
+        """Make the attempt; afterwards :attr:`error` is empty if the client has its whole answer.
+
+        Args:
+            send: Sends the request and waits for status and headers, see
+                :meth:`gateway.wire.upstream.Upstream.send`.
+        """
         timeouts = self._plan.timeouts
         patience = Patience(
             self._client,
@@ -134,7 +141,7 @@ class Trial:
         )
         try:
             async with patience:
-                response = await upstream.send(self._request, timeouts.connect)
+                response = await send(self._request, timeouts.connect)
                 self.phase = "headers"
                 self.status = response.status
                 try:

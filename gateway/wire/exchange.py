@@ -40,7 +40,6 @@ class Exchange:
         trial: The last of them, once there is one.
         dispatched: Monotonic seconds at which the attempt began that gave the first byte.
         resumed: How often another backend went on with a stream that had broken off.
-        cannot_go_on: Why nobody could, in words, where it was tried.
         trace: Trace context, continued from the caller's if it sent one.
     """
 
@@ -66,7 +65,6 @@ class Exchange:
         self.trial: Trial | None = None
         self.dispatched = self.started
         self.resumed = 0
-        self.cannot_go_on = ""
         self._features: Features | None = None
         self._classification = Classification("", 0.0, "default")
         self._decision: Decision | NoCandidate | None = None
@@ -175,7 +173,7 @@ class Exchange:
         error = trial.error
         if not error:
             return outcomes.OK, ""
-        if client.delivered and trial.held is None:
+        if client.delivered:
             return outcomes.TRUNCATED, error
         if error.startswith("timeout"):
             return outcomes.TIMEOUT, error

@@ -7,18 +7,16 @@ from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.failover import GiveUp
-from gateway.core.outcome import Attempt
 from gateway.core.resume import obstacle
-from gateway.runtime import clock
 from gateway.telemetry import trace_context
 from gateway.wire import body as bodies
 from gateway.wire import errors
 from gateway.wire import headers as names
 from gateway.wire.attempt import Plan, Trial
-from gateway.wire.resume import CannotGoOnError, Splice, continuing
+from gateway.wire.resume import Continuation, Splice
 from gateway.wire.sse import StreamTap
 from gateway.wire.tape import Tape
-from gateway.wire.upstream import UpstreamError, UpstreamRequest
+from gateway.wire.upstream import UpstreamRequest
 
 if TYPE_CHECKING:
     from gateway.core.decide import Decision
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.core.fleet import Backend
     from gateway.core.policy import Policy
     from gateway.runtime.fleet import Fleet
+    from gateway.wire.attempt import Send
     from gateway.wire.exchange import Exchange
     from gateway.wire.headers import Headers
     from gateway.wire.upstream import Upstream
@@ -97,32 +96,23 @@ class Execution:
         ):
             span_id = trace_context.new_span_id(urandom(8))
             tap: StreamTap | Splice
-            if not client.delivered:
+            send: Send = self.upstream.send
+            if not (goes_on := client.delivered):
                 request, tap = self._request(backend, span_id), self._tap()
             else:
-                try:
-                    request, tap = await self._continuation(backend, span_id)
-                except UpstreamError as error:
-                    now = clock.monotonic()
-                    failed = Attempt(backend.name, "connect", error.error, 0, now, now)
-                    exchange.attempts.append(failed)
-                    self.fleet.down(backend.name, error.error)
-                    continue
-                except CannotGoOnError as error:
-                    exchange.cannot_go_on = str(error)
-                    break
-                exchange.resumed += 1
+                request, tap, send = self._continuation(backend, span_id)
             trial = Trial(plan, backend, request, client, span_id, tap)
             exchange.trial = trial
-            if not client.delivered:
+            if not goes_on:
                 exchange.dispatched = trial.started
             self.fleet.dispatched(backend.name)
             try:
-                await trial.run(self.upstream)
+                await trial.run(send)
             finally:
                 attempt = trial.attempt()
                 self.fleet.finished(backend.name, attempt)
                 exchange.attempts.append(attempt)
+                exchange.resumed += goes_on and trial.status == 200
             if not trial.error:
                 return
         await self._give_up()
@@ -132,6 +122,8 @@ class Execution:
         tape, exchange = self.tape, self.exchange
         return (
             tape is not None
+            and exchange.trial is not None
+            and not exchange.trial.reading.finish_reason
             and tape.whole
             and bool(tape.prompt_ids)
             and not exchange.client.finished
@@ -157,18 +149,14 @@ class Execution:
             body=body,
         )
 
-    async def _continuation(self, backend: Backend, span_id: str) -> tuple[UpstreamRequest, Splice]:
+    def _continuation(self, backend: Backend, span_id: str) -> tuple[UpstreamRequest, Splice, Send]:
         assert self.tape is not None  # noqa: S101 - _may_go_on has looked
         assert self.exchange.trial is not None  # noqa: S101 - something was delivered
-        request = await continuing(
-            self.upstream,
-            backend,
-            self.tape,
-            self.body,
-            self._headers(backend, span_id),
-            self.policy.timeouts.connect,
+        request = UpstreamRequest(
+            "POST", f"{backend.url}/v1/completions", self._headers(backend, span_id), body=b""
         )
-        return request, Splice(self.tape, self.exchange.trial.reading, strip_usage=self.ask_usage)
+        splice = Splice(self.tape, self.exchange.trial.reading, strip_usage=self.ask_usage)
+        return request, splice, Continuation(self.upstream, backend, self.tape, self.body).send
 
     def _headers(self, backend: Backend, span_id: str) -> Headers:
         exchange = self.exchange

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from gateway.core.outcome import Usage
 from gateway.core.resume import COPIED
+from gateway.wire import headers as names
 from gateway.wire.reading import decode, error_class
 from gateway.wire.sse import event_data
-from gateway.wire.upstream import UpstreamRequest
+from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Backend
-    from gateway.wire.headers import Headers
     from gateway.wire.reading import Body, Choice, Reading
     from gateway.wire.tape import Tape
-    from gateway.wire.upstream import Upstream
+    from gateway.wire.upstream import Upstream, UpstreamRequest, UpstreamResponse
 
+_Answer = TypeVar("_Answer", bound=msgspec.Struct)
 _BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CONTEXT_TOKENS: Final = 8
@@ -27,10 +29,6 @@ _CONTEXT_TOKENS: Final = 8
 
 _TRAILING_TOKENS: Final = 8
 """Most tokens at the end whose text was not given out yet: parts of one character."""
-
-
-class CannotGoOnError(Exception):
-    """The answer cannot be gone on with on this backend; the message says why."""
 
 
 class Splice:
@@ -42,7 +40,7 @@ class Splice:
         error: Data of an error event that was kept back.
     """
 
-    __slots__ = ("_before", "_chat", "_held", "_strip_usage", "_tape", "done", "error", "reading")
+    __slots__ = ("_chat", "_held", "_new", "_strip_usage", "_tape", "done", "error", "reading")
 
     def __init__(self, tape: Tape, reading: Reading, *, strip_usage: bool) -> None:
         """Go on with what a tape holds.
@@ -57,7 +55,7 @@ class Splice:
         self.done = False
         self.error = b""
         self._tape = tape
-        self._before = len(tape.ids)
+        self._new = 0  # ids that came by this stream
         self._chat = tape.object.startswith("chat")
         self._strip_usage = strip_usage
         self._held = b""
@@ -100,6 +98,7 @@ class Splice:
         ids = body.choices[0].token_ids
         text = body.choices[0].text or ""
         self._tape.ids += ids or ()
+        self._new += len(ids or ())
         self._tape.text.append(text)
         self._tape.whole = self._tape.whole and (bool(ids) or not text)
         self.reading.token_event(now)
@@ -127,7 +126,7 @@ class Splice:
         if body.usage is None or body.usage.completion_tokens is None:
             return b""
         prompt = len(self._tape.prompt_ids)
-        answer = self._before + body.usage.completion_tokens
+        answer = len(self._tape.ids) - self._new + body.usage.completion_tokens
         self.reading.usage = Usage(prompt, answer, self.reading.usage.cached_tokens)
         if self._strip_usage:
             return b""
@@ -143,73 +142,114 @@ class Splice:
         return b"data: " + msgspec.json.encode(head | fields) + b"\n\n"
 
 
-async def continuing(
-    upstream: Upstream, backend: Backend, tape: Tape, body: bytes, headers: Headers, connect_timeout: float
-) -> UpstreamRequest:
-    """The request by which a backend goes on with what a tape holds.
+class _Spelled(msgspec.Struct):
+    prompt: str
 
-    Ids whose text was not given out yet, parts of a character, are taken off the tape: the backend makes
-    them anew.
 
-    Args:
+class _Room(msgspec.Struct):
+    max_model_len: int
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """How a backend goes on with what a tape holds.
+
+    Attributes:
         upstream: Connections.
         backend: Who is to go on.
         tape: What was delivered.
         body: The client's request.
-        headers: Headers of the continuing request.
-        connect_timeout: Seconds within which a connection must stand.
-
-    Raises:
-        CannotGoOnError: The backend spells the delivered ids otherwise than they were delivered.
-        UpstreamError: The backend cannot be reached.
     """
 
-    async def ask(path: str, payload: dict[str, Any]) -> dict[str, Any]:
-        request = UpstreamRequest("POST", backend.url + path, headers, msgspec.json.encode(payload))
-        response = await upstream.send(request, connect_timeout)
+    upstream: Upstream
+    backend: Backend
+    tape: Tape
+    body: bytes
+
+    async def send(self, request: UpstreamRequest, connect_timeout: float) -> UpstreamResponse:
+        """Find out what to ask for, ask for it, and wait for status and headers.
+
+        Ids whose text was not given out yet, parts of a character, are taken off the tape: the backend makes
+        them anew.
+
+        Args:
+            request: Where to and with which headers.
+            connect_timeout: Seconds within which a connection must stand.
+
+        Raises:
+            UpstreamError: The backend failed, or cannot go on: it spells the delivered ids otherwise than
+                they were delivered, or there is no room.
+        """
+
+        async def ask(path: str, payload: dict[str, Any], answer: type[_Answer]) -> _Answer:
+            url, said = self.backend.url + path, msgspec.json.encode(payload)
+            return await self._answer(replace(request, url=url, body=said), connect_timeout, answer)
+
+        async def spelled(ids: list[int]) -> str:
+            if not ids:
+                return ""
+            payload = {"model": self.backend.served_model, "tokens": ids}
+            return (await ask("/detokenize", payload, _Spelled)).prompt
+
+        tape = self.tape
+        context = tape.prompt_ids[-_CONTEXT_TOKENS:]
+        before, text = await spelled(context), "".join(tape.text)
+        for kept in range(len(tape.ids), max(0, len(tape.ids) - _TRAILING_TOKENS) - 1, -1):
+            whole = await spelled(context + tape.ids[:kept])
+            if whole.removeprefix(before) == text:
+                del tape.ids[kept:]
+                break
+        else:
+            raise _cannot("it does not spell the delivered tokens as they were delivered")
+        room = await ask("/tokenize", {"model": self.backend.served_model, "prompt": ""}, _Room)
+        body = self._request(room.max_model_len)
+        response = await self.upstream.send(replace(request, body=body), connect_timeout)
+        content_type = names.first(response.headers, b"content-type") or b""
+        if response.status < 400 and not content_type.startswith(b"text/event-stream"):
+            await response.close()
+            raise UpstreamError("headers", "protocol", f"a stream was asked for, not {content_type!r}")
+        return response
+
+    async def _answer(
+        self, request: UpstreamRequest, connect_timeout: float, expected: type[_Answer]
+    ) -> _Answer:
+        response = await self.upstream.send(request, connect_timeout)
         try:
-            answer = b"".join([chunk async for chunk in response.body()])
+            said = b"".join([chunk async for chunk in response.body()])
         finally:
             await response.close()
         if response.status != 200:
-            raise CannotGoOnError(f"{backend.name}: {path} answered {response.status}")
-        read: dict[str, Any] = msgspec.json.decode(answer)
-        return read
+            failed = response.status >= 500 or response.status == 429
+            why = f"{request.url} answered {response.status}"
+            raise UpstreamError("first_byte", f"status:{response.status}", why) if failed else _cannot(why)
+        try:
+            return msgspec.json.decode(said, type=expected)
+        except msgspec.DecodeError as error:
+            raise UpstreamError("first_byte", "protocol", f"{request.url}: {error}") from error
 
-    async def spelled(ids: list[int]) -> str:
-        if not ids:
-            return ""
-        said = await ask("/detokenize", {"model": backend.served_model, "tokens": ids})
-        return str(said["prompt"])
+    def _request(self, room: int) -> bytes:
+        """Body of the request that goes on, for a context of so many tokens."""
+        tape, given = self.tape, _FIELDS.decode(self.body)
+        limits = [
+            int(msgspec.json.decode(given[name]))
+            for name in ("max_tokens", "max_completion_tokens")
+            if name in given and bytes(given[name]).strip() != b"null"
+        ]
+        delivered = len(tape.ids)
+        left = min([room - len(tape.prompt_ids) - delivered, *(limit - delivered for limit in limits)])
+        if left < 1:
+            raise _cannot("the answer was complete but for its end")
+        request: dict[str, Any] = {name: given[name] for name in COPIED if name in given}
+        request |= {
+            "model": self.backend.served_model,
+            "prompt": tape.prompt_ids + tape.ids,
+            "max_tokens": left,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_token_ids": True,
+        }
+        return msgspec.json.encode(request)
 
-    context = tape.prompt_ids[-_CONTEXT_TOKENS:]
-    before, text = await spelled(context), "".join(tape.text)
-    for kept in range(len(tape.ids), max(0, len(tape.ids) - _TRAILING_TOKENS) - 1, -1):
-        whole = await spelled(context + tape.ids[:kept])
-        if whole.removeprefix(before) == text:
-            del tape.ids[kept:]
-            break
-    else:
-        raise CannotGoOnError(f"{backend.name} does not spell the delivered tokens as they were delivered")
 
-    room = (await ask("/tokenize", {"model": backend.served_model, "prompt": ""}))["max_model_len"]
-    given = _FIELDS.decode(body)
-    limits = [
-        int(msgspec.json.decode(given[name]))
-        for name in ("max_tokens", "max_completion_tokens")
-        if name in given and bytes(given[name]).strip() != b"null"
-    ]
-    delivered = len(tape.ids)
-    most = int(room) - len(tape.prompt_ids) - delivered
-    request: dict[str, Any] = {name: given[name] for name in COPIED if name in given}
-    request |= {
-        "model": backend.served_model,
-        "prompt": tape.prompt_ids + tape.ids,
-        "max_tokens": min([most, *(limit - delivered for limit in limits)]),
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "return_token_ids": True,
-    }
-    if request["max_tokens"] < 1:
-        raise CannotGoOnError("the answer was complete but for its end")
-    return UpstreamRequest("POST", f"{backend.url}/v1/completions", headers, msgspec.json.encode(request))
+def _cannot(why: str) -> UpstreamError:
+    return UpstreamError("first_byte", "cannot_go_on", why)

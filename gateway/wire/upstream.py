@@ -37,7 +37,8 @@ class UpstreamError(Exception):
 
     Attributes:
         phase: Last phase reached, one of :data:`gateway.core.outcome.PHASES`.
-        error: ``connect``, ``timeout:connect``, ``reset`` or ``protocol``.
+        error: ``connect``, ``timeout:connect``, ``reset`` or ``protocol``; where a backend is to go on
+            with a stream also ``cannot_go_on`` or ``status:NNN``.
     """
 
     def __init__(self, phase: str, error: str, detail: str) -> None:

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from gateway.core.policy import Resume
+from gateway.core.policy import Resume, Timeouts
 from gateway.wire.upstream import UpstreamError
 from tests.relaying import Bench, body
 from tests.scripted import Act, answer, fails, stream
@@ -212,10 +212,27 @@ async def test_the_limit_ends_it():
     [
         [fails("connect", "connect")],
         [answer(b"{}", 404)],
+        [answer(b"<html>")],
+        [answer(b"{}")],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), fails("sent", "reset")],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), answer(b"{}", 500)],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), answer(b"{}", 400)],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), answer(b"{}")],
         [spelled(*PROMPT), spelled(*PROMPT, 13)] + [spelled(*PROMPT)] * 8,
         [spelled(*PROMPT), spelled(*PROMPT, 10), room(4)],
     ],
-    ids=["unreachable", "no-detokenize", "other-spelling", "no-room"],
+    ids=[
+        "unreachable",
+        "no-detokenize",
+        "no-json",
+        "no-spelling",
+        "reset",
+        "failed",
+        "refused",
+        "no-stream",
+        "other-spelling",
+        "no-room",
+    ],
 )
 async def test_where_it_cannot_be_gone_on_with_there_is_one_error_event(acts):
     bench = Bench(resume=EXACT, max_attempts=2, a=[stream(role(), piece("Xin ", [10]), RESET)], b=acts)
@@ -227,6 +244,58 @@ async def test_where_it_cannot_be_gone_on_with_there_is_one_error_event(acts):
     assert client.complete
     assert bench.record.outcome.status == "truncated"
     assert bench.idle
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        [fails("connect", "connect")],
+        [Act(before=[asyncio.Event()])],
+        [answer(b"{}", 500)],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), fails("sent", "reset")],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), Act(before=[asyncio.Event()])],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), answer(b"{}", 500)],
+    ],
+    ids=["unreachable", "silent", "dying", "reset", "stalled", "failed"],
+)
+async def test_where_one_backend_cannot_go_on_the_next_does(acts):
+    bench = Bench(
+        resume=EXACT,
+        timeouts=Timeouts(first_byte=0.1),
+        a=[stream(role(), piece("Xin ", [10]), RESET)],
+        b=acts,
+        c=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10),
+            room(),
+            stream(rest("!", [13], "stop"), usage(4, 1), DONE),
+        ],
+    )
+    client = await bench.talk()
+    assert client.body.endswith(piece("Xin ", None) + piece("!", None, "stop") + DONE)
+    assert [one.backend for one in bench.record.attempts] == ["a", "b", "c"]
+    assert (bench.record.outcome.status, bench.record.outcome.resumed) == ("ok", 1)
+    assert bench.idle
+
+
+async def test_a_backend_that_is_asked_to_go_on_has_a_request_open():
+    gate = asyncio.Event()
+    bench = Bench(resume=EXACT, a=[stream(role(), piece("Xin ", [10]), RESET)], b=[Act(before=[gate])])
+    client = bench.open()
+    while len(bench.upstream.requests) < 2:
+        bench.upstream.sent.clear()
+        await bench.upstream.sent.wait()
+    assert bench.fleet.in_flight("b") == 1
+    client.leave()
+    await client.end()
+    assert bench.idle
+
+
+async def test_an_answer_that_has_its_end_is_not_made_longer():
+    bench = Bench(resume=EXACT, a=[stream(role(), piece("Xin ", [10], "stop"), RESET)], b=[])
+    client = await bench.talk(body(stream=True, stream_options={"include_usage": True}))
+    assert b"upstream_broken_off" in client.body
+    assert bench.upstream.order == ["a"]
 
 
 @pytest.mark.parametrize(
