@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from gateway.wire.reading import Reading, carries_token, decode
 
 if TYPE_CHECKING:
+    from gateway.wire.reading import Body
     from gateway.wire.tape import Tape
 
 _BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
+
+
+class _Fate(Enum):
+    """What becomes of an event: passed on, left out, or held until the next one is seen."""
+
+    PASS = 0
+    DROP = 1
+    HOLD = 2
 
 
 class StreamTap:
@@ -26,13 +38,14 @@ class StreamTap:
         error: Data of an error event that was kept back, so that another backend may go on instead.
     """
 
-    __slots__ = ("_held", "_strip_usage", "_tape", "_whole", "done", "error", "reading")
+    __slots__ = ("_held", "_last", "_strip_usage", "_tape", "_whole", "done", "error", "reading")
 
     def __init__(self, *, strip_usage: bool, tape: Tape | None = None) -> None:
         """Tap a stream.
 
         Args:
             strip_usage: Leave out the chunk that holds usage alone, for clients that did not ask for it.
+                The fingerprint goes where it would have been.
             tape: Takes down the token ids that we asked for and the client did not; they are masked, and an
                 error event is kept back.
         """
@@ -43,6 +56,7 @@ class StreamTap:
         self._tape = tape
         self._whole = strip_usage or tape is not None
         self._held = b""
+        self._last = b""
 
     def feed(self, chunk: bytes, now: float) -> bytes:
         """Take bytes as they arrived and return those to pass on.
@@ -53,13 +67,19 @@ class StreamTap:
         data = self._held + chunk if self._held else chunk
         kept: list[bytes] = []
         start = 0
-        changed = bool(self._held)
+        changed = bool(self._held or self._last)
         for border in _BORDER.finditer(data):
             end = border.end()
-            if self._event(data[start : border.start()], now):
-                changed = True
-            else:
+            fate = self._event(data[start : border.start()], now)
+            if self._last:
+                kept.append(self._last)
+                self._last = b""
+            if fate is _Fate.PASS:
                 kept.append(data[start:end])
+            else:
+                changed = True
+                if fate is _Fate.HOLD:
+                    self._last = data[start:end]
             start = end
         self._held = data[start:]
         if not self._whole:
@@ -74,17 +94,17 @@ class StreamTap:
 
     def end(self) -> bytes:
         """Bytes still held back when the stream ends without a border."""
-        held, self._held = self._held, b""
+        held, self._held, self._last = self._last + self._held, b"", b""
         return held if self._whole else b""
 
-    def _event(self, event: bytes, now: float) -> bool:
-        """Read one event; True if it is to be left out."""
+    def _event(self, event: bytes, now: float) -> _Fate:
+        """Read one event and say what becomes of it."""
         data = event_data(event)
         if not data or self.error:  # what follows an error that was kept back is kept back too
-            return bool(self.error)
+            return _Fate.DROP if self.error else _Fate.PASS
         if data == b"[DONE]":
             self.done = True
-            return False
+            return _Fate.PASS
         reading = self.reading
         if (
             self._tape is None
@@ -94,16 +114,26 @@ class StreamTap:
             and b'"tool_calls"' not in data
         ):
             reading.token_event(now)
-            return False
+            return _Fate.PASS
         body = decode(data)
         if body is None:
-            return False
+            return _Fate.PASS
         reading.take(body)
         if self._tape is not None:
             self._tape.take(body)
             if body.error is not None:
                 self.error = data
-                return True
+                return _Fate.DROP
+        self._count(body, now)
+        if not self._strip_usage:
+            return _Fate.PASS
+        if body.usage is not None and not body.choices:
+            self._last = _signed(self._last, body.system_fingerprint)
+            return _Fate.DROP
+        return _Fate.HOLD if any(choice.finish_reason for choice in body.choices or ()) else _Fate.PASS
+
+    def _count(self, body: Body, now: float) -> None:
+        reading = self.reading
         if reading.opened_at is None and body.choices:
             reading.opened_at = now
         if carries_token(body):
@@ -111,7 +141,15 @@ class StreamTap:
                 reading.first_token_event(body, now)
             else:
                 reading.token_event(now)
-        return self._strip_usage and body.usage is not None and not body.choices
+
+
+def _signed(event: bytes, fingerprint: str | None) -> bytes:
+    """The last event of an answer with the fingerprint that vLLM puts there when nobody asks for usage."""
+    body = event.rstrip(b"\r\n")
+    if not fingerprint or not body.endswith(b"}") or b'"system_fingerprint"' in body:
+        return event
+    sign = b',"system_fingerprint":' + msgspec.json.encode(fingerprint) + b"}"
+    return body[:-1] + sign + event[len(body) :]
 
 
 def event_data(event: bytes) -> bytes:

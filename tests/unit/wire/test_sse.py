@@ -51,12 +51,27 @@ def test_a_captured_stream_is_read_and_passed_on_unchanged(capture):
 
 
 @pytest.mark.parametrize("capture", sorted(CAPTURES.glob("*.sse")), ids=lambda path: path.stem)
-def test_stripping_takes_the_usage_event_alone_out_of_a_captured_stream(capture):
+def test_stripping_takes_the_usage_event_out_of_a_captured_stream_and_leaves_its_fingerprint(capture):
     stream = capture.read_bytes()
     events = stream.split(b"\n\n")
+    fingerprint = json.loads(events[-3].removeprefix(b"data: "))["system_fingerprint"]
+    signed = events[-4][:-1] + f',"system_fingerprint":"{fingerprint}"}}'.encode()
     tap, out = through([stream], strip=True)
-    assert out == b"\n\n".join([*events[:-3], *events[-2:]])
+    assert out == b"\n\n".join([*events[:-4], signed, *events[-2:]])
     assert tap.reading.usage.output_tokens == 40
+
+
+def test_the_end_of_an_answer_waits_for_the_usage_and_for_nothing_else():
+    tap = StreamTap(strip_usage=True)
+    assert tap.feed(WORD + LAST, 0.0) == WORD
+    assert tap.feed(USAGE, 0.0) == LAST
+    assert tap.feed(DONE, 0.0) == DONE
+    tap = StreamTap(strip_usage=True)
+    assert tap.feed(LAST, 0.0) == b""
+    assert tap.feed(DONE, 0.0) == LAST + DONE
+    tap = StreamTap(strip_usage=True)
+    tap.feed(LAST, 0.0)
+    assert tap.end() == LAST
 
 
 @given(st.lists(st.integers(1, len(STREAM) - 1), max_size=20), st.booleans())
