@@ -55,6 +55,13 @@ def classify(
     ] = None,
     show: Annotated[int, typer.Option(help="Show so many lines with their reasons.", min=0)] = 10,
     wrong: Annotated[bool, typer.Option("--wrong", help="Of labelled lines show only wrong ones.")] = False,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="Learn the labels of these lines that are not built in, and write them to this file.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Classify requests as the gateway would, and score the result where the lines have labels.
@@ -64,9 +71,17 @@ def classify(
 
     Example: `specroute classify requests.jsonl --by source`
 
+    With --train, a few dozen lines a label become labels of your own: name the written file in the policy,
+    as `classify: {examples: FILE}`. What is printed is how right they are on lines left out in training.
+
+    Example: `specroute classify examples.jsonl --train own-labels.json`
+
     Exit codes: 0 done, 2 the input is not right.
     """
     settings = _settings(policy)
+    if train is not None:
+        _train(file, train, as_json=as_json)
+        return
     answers = _answers(file, replace(settings, model="rules") if rules else settings)
     guesses = [guess for answer in answers if (guess := answer.guess) is not None]
     shown = [one for one in answers if not (wrong and (one.guess is None or one.guess.right))][:show]
@@ -116,6 +131,47 @@ class Answer:
         }  # fmt: skip
 
 
+def _train(file: Path, target: Path, *, as_json: bool) -> None:
+    from backends.prompts import load
+    from gateway.training.corpus import UnusableRowError, parse, seen
+    from gateway.training.examples import TooFewExamplesError, cross_validated, learn
+    from gateway.training.score import score
+
+    examples = []
+    try:
+        for number, line in _lines(file):
+            row = parse(line, f"{file}:{number}")
+            if not isinstance(row.get("label"), str):
+                refuse(f"{file}:{number}: the line has no label to learn")
+            examples.append((row["label"], seen(row["request"], f"{file}:{number}")))
+        others = [seen(dict(prompt.request), prompt.id) for prompt in load()]
+        learnt = learn(examples, others)
+        scores = score(cross_validated(examples, others))
+    except (UnusableRowError, TooFewExamplesError) as error:
+        refuse(f"{file}: {error}")
+    try:
+        target.write_text(learnt.to_json(), encoding="utf-8")
+    except OSError as error:
+        refuse(f"{target}: {error.strerror}")
+    if as_json:
+        typer.echo(json.dumps(asdict(scores), indent=2, ensure_ascii=False))
+        return
+    for label, one in scores.per_class.items():
+        typer.echo(f"{label}: {one.count} lines, precision {one.precision:.2f}, recall {one.recall:.2f}")
+    typer.echo(
+        f"Wrote {', '.join(learnt.names)} to {target}; accuracy on lines left out {scores.accuracy:.2f}"
+    )
+
+
+def _lines(file: Path) -> list[tuple[int, str]]:
+    """The lines of a file that hold something, with their numbers; at least one."""
+    text = sys.stdin.read() if file == STDIN else read_text(file)
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not lines:
+        refuse(f"{file}: there is no request in it")
+    return lines
+
+
 def _settings(policy: Path | None) -> ClassifierSettings:
     from gateway.core.policy import ClassifierSettings
     from gateway.policy.load import Invalid, load_policy
@@ -138,11 +194,8 @@ def _answers(file: Path, settings: ClassifierSettings) -> list[Answer]:
     from gateway.training.corpus import UnusableRowError, parse
     from gateway.wire.inbound import Malformed, view
 
-    text = sys.stdin.read() if file == STDIN else read_text(file)
     classifier = trained()
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    if not lines:
-        refuse(f"{file}: there is no request in it")
+    lines = _lines(file)
     answers = []
     # The first few are asked twice: what runs for the first time is slower than it will ever be again.
     for number, line in [*lines[:WARM_UP], *lines]:

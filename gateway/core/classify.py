@@ -23,7 +23,7 @@ class Classification:
     Attributes:
         label: One of :data:`gateway.core.features.WORKLOADS`, or a label the policy defines.
         confidence: Probability that the label is right, 0 to 1. A hint has 1.
-        source: ``hint``, ``policy``, ``rule:NAME``, ``model:NAME`` or ``default``.
+        source: ``hint``, ``policy``, ``examples``, ``rule:NAME``, ``model:NAME`` or ``default``.
         scores: Probability by label where the classifier gives one; may be empty.
     """
 
@@ -65,9 +65,9 @@ def classify(
 ) -> Classification:
     """Labels a request.
 
-    A trusted hint decides where it names a known label, then the first of the policy's rules that fits;
-    otherwise the classifier does (or the built-in rules alone, where the policy says so), and below the
-    policy's threshold the policy's default is taken.
+    A trusted hint decides where it names a known label; then the first of the policy's rules that fits, then
+    labels learnt from examples. Otherwise the classifier does (or the built-in rules alone, where the policy
+    says so), and below the policy's threshold the policy's default is taken.
     """
     hint = features.hints.workload
     if hint is not None and settings.trust_hints and hint in known(settings):
@@ -75,6 +75,8 @@ def classify(
     for rule in settings.rules:
         if rule.fits(view):
             return Classification(rule.label, 1.0, "policy")
+    if settings.examples is not None and (likely := settings.examples.best(view)) is not None:
+        return Classification(*likely, "examples")
     found = (_RULES if settings.model == "rules" else classifier).label(view, features)
     if found.confidence < settings.threshold:
         return Classification(settings.default, found.confidence, "default", found.scores)
@@ -92,6 +94,8 @@ def reason(classification: Classification, features: Features) -> str:
         return f"{label}, because the caller said so"
     if source == "policy":
         return f"{label}, because a rule of the policy says so"
+    if source == "examples":
+        return f"{label}, because it is like the examples of that label (confidence {confidence:.2f})"
     if source == "default":
         return f"{label}, the policy's default, because nothing was sure enough (confidence {confidence:.2f})"
     kind, _, name = source.partition(":")

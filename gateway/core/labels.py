@@ -62,7 +62,8 @@ def _said(view: RequestView, role: str) -> list[str]:
 
 def known(settings: ClassifierSettings) -> frozenset[str]:
     """All labels that a request can get under a policy."""
-    return frozenset((*WORKLOADS, settings.default, *(rule.label for rule in settings.rules)))
+    learnt = settings.examples.names if settings.examples else ()
+    return frozenset((*WORKLOADS, settings.default, *(rule.label for rule in settings.rules), *learnt))
 
 
 def without_suffix(view: RequestView, settings: ClassifierSettings, names: Collection[str]) -> RequestView:

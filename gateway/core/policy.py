@@ -11,6 +11,7 @@ from gateway.core.budget import BudgetSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gateway.core.examples import LearntLabels
     from gateway.core.labels import LabelRule
 
 
@@ -124,6 +125,7 @@ class ClassifierSettings:
         threshold: Confidence below which the default is taken.
         trust_hints: Whether the caller's ``x-specroute-workload`` decides.
         model: ``trained``, or ``rules`` for the built-in rules alone.
+        examples: Labels of the operator's own that were learnt from examples; they go before the model's.
         rules: Rules of the policy, tried in order before any model; they may give labels of their own.
     """
 
@@ -132,6 +134,7 @@ class ClassifierSettings:
     trust_hints: bool = True
     model: str = "trained"
     rules: tuple[LabelRule, ...] = ()
+    examples: LearntLabels | None = None
 
 
 @dataclass(frozen=True, slots=True)

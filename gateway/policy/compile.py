@@ -26,13 +26,14 @@ from gateway.core.policy import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from gateway.core.examples import LearntLabels
+    from gateway.policy.classify import RuleSection
     from gateway.policy.schema import (
         BackendSection,
         DefaultsSection,
         MatchSection,
         PolicyFile,
         RouteSection,
-        RuleSection,
         SelectorSection,
     )
 
@@ -130,7 +131,7 @@ def label_rule(section: RuleSection) -> LabelRule:
     )
 
 
-def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
+def policy(file: PolicyFile, routes: Iterable[Route], revision: str, examples: LearntLabels | None) -> Policy:
     """The policy in force."""
     times, classify = file.timeouts, file.classify
     return Policy(
@@ -143,6 +144,7 @@ def policy(file: PolicyFile, routes: Iterable[Route], revision: str) -> Policy:
             classify.trust_hints,
             classify.model,
             tuple(label_rule(one) for one in classify.rules),
+            examples,
         ),
         allow_pin=file.allow_pin,
         stale_after=file.stale_after,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from gateway.core.examples import LearntLabels, UnusableExamplesError
 from gateway.policy import compile as build
 from gateway.policy.checks import Placed, fit_problems, fleet_problems, name_problems, policy_problems
 from gateway.policy.schema import BackendSection, FleetFile, PolicyFile, RouteSection
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.core.policy import Policy
     from gateway.policy.compile import Fleet
     from gateway.policy.problems import Problem
+    from gateway.policy.source import Source
 
 Value = TypeVar("Value")
 
@@ -131,7 +134,9 @@ def _read_policy(
     if source is None:
         return None, problems
     data = dict(source.data)
-    labels = _labels(data)
+    examples, unread = _examples(data, source, Path(name).parent)
+    problems += unread
+    labels = _labels(data).union(examples.names if examples else ())
     sections, more = check_list(RouteSection, data, "routes", source, labels)
     top = check(PolicyFile, data, source, labels=labels)
     file = top.value
@@ -145,7 +150,7 @@ def _read_policy(
     problems += [*more, *top.problems, *policy_problems(sections, routes, source)]
     if names is not None:
         problems += name_problems(routes, names, source)
-    policy = build.policy(file, (placed.route for placed in routes), build.revision(text))
+    policy = build.policy(file, (placed.route for placed in routes), build.revision(text), examples)
     intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
     if fleet is not None and intact and sections:
         problems += fit_problems(policy, routes, fleet.backends, source)
@@ -158,3 +163,19 @@ def _labels(data: Mapping[str, Any]) -> frozenset[str]:
     rules = classify.get("rules") if isinstance(classify, dict) else None
     given = (rule.get("label") for rule in rules if isinstance(rule, dict)) if isinstance(rules, list) else ()
     return frozenset(label for label in given if isinstance(label, str))
+
+
+def _examples(
+    data: Mapping[str, Any], source: Source, folder: Path
+) -> tuple[LearntLabels | None, list[Problem]]:
+    """The labels learnt from examples that a policy file names, and what is wrong with their file."""
+    classify = data.get("classify")
+    named = classify.get("examples") if isinstance(classify, dict) else None
+    if not isinstance(named, str):
+        return None, []
+    try:
+        return LearntLabels.from_json((folder / named).read_text(encoding="utf-8")), []
+    except (OSError, UnicodeDecodeError, UnusableExamplesError) as error:
+        wrong = f"{named!r} cannot be used: {error}"
+        right = "make it with: specroute classify EXAMPLES.jsonl --train FILE"
+        return None, [source.problem(("classify", "examples"), wrong, right)]

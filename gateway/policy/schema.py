@@ -10,7 +10,8 @@ from pydantic.json_schema import GenerateJsonSchema as JsonSchema
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
-from gateway.core.policy import ClassifierSettings, Resume, Timeouts
+from gateway.core.policy import Resume, Timeouts
+from gateway.policy.classify import ClassifySection
 from gateway.policy.machine import Amount, Count, GpusSection, LaunchSection, Section, Text
 from gateway.policy.registry import SCORERS
 from gateway.policy.scalars import (
@@ -19,12 +20,10 @@ from gateway.policy.scalars import (
     Duration,
     DurationOrNever,
     Endpoint,
-    Label,
     Language,
     Listed,
     Method,
     Name,
-    Pattern,
     Scorer,
     Share,
     Workload,
@@ -226,39 +225,6 @@ class RetriesSection(Section):
     burst: Count = Field(default=BudgetSettings().burst, description="Further attempts that can be saved up.")
 
 
-class RuleSection(Section):
-    """A label for the requests that fit all that is given here."""
-
-    label: Label = Field(
-        description="A built-in label, or one of your own: it exists by being named here.", examples=["sql"]
-    )
-    text: Pattern | None = Field(
-        default=None, description="Regular expression, searched in the last user message."
-    )
-    system: Pattern | None = Field(
-        default=None, description="Regular expression, searched in the system prompt."
-    )
-    header: dict[Text, Pattern] = Field(
-        default_factory=dict, description="Request header → regular expression, searched in its value."
-    )
-    metadata: dict[Text, Pattern] = Field(
-        default_factory=dict, description="Key of the body's metadata → regular expression."
-    )
-    model: Listed[Text] = Field(
-        default_factory=list, description="Model names as clients send them; * and ? as in file globs."
-    )
-    tenant: Listed[Text] = Field(default_factory=list, description="Tenant names.")
-    endpoint: Listed[Endpoint] = Field(default_factory=list, description="API endpoints.")
-
-    @model_validator(mode="after")
-    def _asks_something(self) -> Self:
-        if not self.model_fields_set - {"label"}:
-            raise mistake(
-                "the rule takes every request", "give it text, system, header, metadata, model or tenant"
-            )
-        return self
-
-
 class ResumeSection(Section):
     """What becomes of a stream that breaks off after a part of it was delivered."""
 
@@ -267,27 +233,6 @@ class ResumeSection(Section):
         description="off: it ends in an error event; exact: another backend goes on, token for token.",
     )
     limit: Count = Field(default=Resume().limit, description="How often others go on with one answer.")
-
-
-class ClassifySection(Section):
-    """How requests are classified."""
-
-    default: Workload = Field(
-        default=ClassifierSettings().default, description="Label where none is sure enough."
-    )
-    threshold: Share = Field(
-        default=ClassifierSettings().threshold, description="Confidence below which the default is taken."
-    )
-    trust_hints: bool = Field(
-        default=ClassifierSettings().trust_hints,
-        description="Whether the header x-specroute-workload counts.",
-    )
-    model: Literal["trained", "rules"] = Field(
-        default="trained", description="The shipped model, or the built-in rules alone."
-    )
-    rules: list[RuleSection] = Field(
-        default_factory=list, description="Tried in order before the model; the first that fits labels."
-    )
 
 
 class PolicyFile(Section):

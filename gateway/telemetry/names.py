@@ -78,7 +78,7 @@ LABELS: Final[Mapping[str, str]] = {
     GRADE: "How acceptance is known: `exact` (answers told), `stream` (from their events), `counters` (from "
     "those of the server), `none` (a baseline) or `not_measured`.",
     ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
-    SOURCE: "What found the workload: `hint`, `policy`, `rule:NAME`, `model:NAME` or `default`.",
+    SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME` or `default`.",
     ROUTE: "Route of the policy; absent where none matched.",
     REASON: "Reason code.",
     TARGET: "Target model.",

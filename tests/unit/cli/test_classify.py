@@ -93,6 +93,12 @@ def test_the_text_has_reasons_a_table_and_the_speed(file: str) -> None:
     assert "4 requests, CPU" in said
 
 
+def test_without_labels_the_text_has_no_table() -> None:
+    said = run("-", stdin=json.dumps(body("Prove that 2 + 2 = 4"))).stdout
+    assert "1 requests, CPU" in said
+    assert "accuracy" not in said
+
+
 def test_only_wrong_lines_and_only_some_are_shown(file: str) -> None:
     assert [one["id"] for one in document(file, "--wrong")["lines"] if "id" in one] == ["r3"]
     assert document(file, "--show", "1")["lines"][0]["id"] == "r1"
@@ -128,3 +134,49 @@ def test_what_is_no_request_is_named(text: str, says: str) -> None:
     done = run("-", stdin=text)
     assert done.exit_code == 2
     assert says in done.stderr
+
+
+THINGS = ("rent", "loan", "sale", "work", "supply", "licence", "lease", "purchase", "service", "merger")
+
+
+def examples(tmp_path: Path, *more: dict[str, Any]) -> str:
+    lines = [
+        {"label": "legal", "request": body(f"Review the termination clause of this {thing} contract.")}
+        for thing in THINGS
+    ]
+    path = tmp_path / "examples.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*lines, *more])), encoding="utf-8")
+    return str(path)
+
+
+def test_labels_of_ones_own_are_learnt_and_used(tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    said = run(examples(tmp_path), "--train", str(own))
+    assert said.exit_code == 0, said.output
+    assert "Wrote legal to" in said.stdout
+    assert "legal: 10 lines" in said.stdout
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\nclassify: {examples: own.json}\nroutes: [{name: all, prefer: [any]}]\n", encoding="utf-8"
+    )
+    asked = json.dumps(body("Is the termination clause of my gym contract valid?"))
+    read = document("-", "--policy", str(policy), stdin=asked)
+    assert (read["lines"][0]["found"], read["lines"][0]["source"]) == ("legal", "examples")
+
+
+def test_how_right_they_are_is_told_as_json_too(tmp_path: Path) -> None:
+    read = document(examples(tmp_path), "--train", str(tmp_path / "own.json"))
+    assert read["per_class"]["legal"]["recall"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("more", "target", "says"),
+    [
+        (body("no label"), "own.json", ":11: the line has no label to learn"),
+        ({"label": "sql", "request": body("x")}, "own.json", "label 'sql' has 1 examples"),
+        ({"label": "legal", "request": body("x")}, "no/such/folder.json", "No such file"),
+    ],
+)
+def test_what_cannot_be_learnt_is_named(tmp_path: Path, more: dict[str, Any], target: str, says: str) -> None:
+    done = run(examples(tmp_path, more), "--train", str(tmp_path / target))
+    assert (done.exit_code, says in done.stderr) == (2, True)

@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 import pytest
 
-from gateway.core.features import RequestView, Turn
+from gateway.core.classify import RuleClassifier, classify, reason
+from gateway.core.examples import BITS, LearntLabels
+from gateway.core.features import RequestView, Turn, extract
 from gateway.policy.load import Invalid, Loaded, load_policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 POLICY = """\
 version: 1
@@ -50,7 +59,33 @@ def test_a_mistake_in_a_rule_is_named(before: str, after: str, says: str) -> Non
     assert says in "\n".join(map(str, result.problems))
 
 
-@pytest.mark.parametrize("classify", ["3", "{rules: 3}", "{rules: [{label: 3}]}"])
-def test_rules_of_another_shape_are_mistakes_and_no_more(classify: str) -> None:
-    result = load_policy(f"version: 1\nclassify: {classify}\nroutes: [{{name: all, prefer: [any]}}]\n")
+def test_labels_learnt_from_examples_are_workloads_of_the_routes(tmp_path: Path) -> None:
+    weights = np.zeros((2**BITS, 1))
+    (tmp_path / "own.json").write_text(LearntLabels(("sql",), weights, np.array([9.0])).to_json())
+    text = "version: 1\nclassify: {examples: own.json}\nroutes: [{name: a, match: {workload: sql}, prefer: [any]}]\n"
+    loaded = load_policy(text, str(tmp_path / "policy.yaml"))
+    assert isinstance(loaded, Loaded), loaded
+    settings = loaded.value.classifier
+    view = RequestView("chat", "m", turns=(Turn("user", "hello", 5),))
+    found = classify(view, extract(view), settings, RuleClassifier())
+    assert (found.label, found.source) == ("sql", "examples")
+    assert "like the examples" in reason(found, extract(view))
+    settings = replace(settings, examples=LearntLabels(("sql",), weights, np.array([-9.0])))
+    assert classify(view, extract(view), settings, RuleClassifier()).label == "chat"
+
+
+@pytest.mark.parametrize("content", [None, b"{}", b"\xff"])
+def test_a_file_of_examples_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "own.json").write_bytes(content)
+    text = "version: 1\nclassify: {examples: own.json}\nroutes: [{name: a, prefer: [any]}]\n"
+    result = load_policy(text, str(tmp_path / "policy.yaml"))
+    assert isinstance(result, Invalid)
+    (problem,) = result.problems
+    assert (problem.path, "specroute classify" in problem.right) == ("classify.examples", True)
+
+
+@pytest.mark.parametrize("section", ["3", "{rules: 3}", "{rules: [{label: 3}]}", "{examples: 3}"])
+def test_rules_of_another_shape_are_mistakes_and_no_more(section: str) -> None:
+    result = load_policy(f"version: 1\nclassify: {section}\nroutes: [{{name: all, prefer: [any]}}]\n")
     assert isinstance(result, Invalid)

@@ -12,10 +12,10 @@ from gateway.core.features import WORKLOADS
 from gateway.core.fleet import METHODS
 from gateway.core.policy import ClassifierSettings, Resume, Timeouts
 from gateway.core.scorers import SCORERS
+from gateway.policy.classify import ClassifySection
 from gateway.policy.schema import (
     BackendSection,
     BreakerSection,
-    ClassifySection,
     FleetFile,
     MatchSection,
     PolicyFile,
