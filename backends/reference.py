@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from backends.methods import Method, Support
+
+Model = TypeVar("Model", bound=Data)
 
 _RULES: Final = {
     Rule.NONE: "none",
@@ -96,13 +98,38 @@ class Evidence(Data):
     failures: dict[str, str] = Field(default_factory=dict)
 
 
+class RealText(Data):
+    """Acceptance of prompt lookup on real text.
+
+    Attributes:
+        prompts: Of each workload.
+        tokens: Of each answer at most.
+        differing: Answers that were not those of the server without speculation.
+        mean_accepted_length: By method and workload.
+    """
+
+    model: str
+    prompts: int
+    tokens: int
+    differing: int
+    answers: int
+    mean_accepted_length: dict[str, dict[str, float]]
+
+
+def _read(name: str, model: type[Model]) -> Model | None:
+    entry = files("backends").joinpath("evidence", name)
+    return model.model_validate(json.loads(entry.read_bytes())) if entry.is_file() else None
+
+
 def evidence() -> list[Evidence]:
-    """What was run, by the names of the files that say so."""
-    folder = files("backends").joinpath("evidence")
-    entries = sorted(
-        (one for one in folder.iterdir() if one.name.endswith(".json")), key=lambda one: one.name
-    )
-    return [Evidence.model_validate(json.loads(one.read_bytes())) for one in entries]
+    """What was run on each kind of engine."""
+    found = (_read(name, Evidence) for name in ("cpu.json", "gpu.json"))
+    return [one for one in found if one is not None]
+
+
+def real_text() -> RealText | None:
+    """What was measured on real text, if it was."""
+    return _read("real-text.json", RealText)
 
 
 def markdown() -> str:
@@ -114,6 +141,7 @@ def markdown() -> str:
         "## What is known\n\n" + _known(known),
         "## What was verified\n\n" + _verified(known, run),
         "## Request parameters\n\n" + _parameters(known, run),
+        "## Prompt lookup on real text\n\n" + _lookup(real_text()),
         "## Known faults\n\n" + _faults(known),
         "## Recipes\n\n" + _recipes(),
     ]
@@ -194,6 +222,22 @@ def _parameters(known: Iterable[Method], run: Iterable[Evidence]) -> str:
         f"Measured on {measured.engine}. Where a server answers 400 the capability filter goes by `refuses` "
         "of its backend, which is that by default, and the request goes to one that takes it. *Other "
         "answer*: a greedy request is answered otherwise than by the server without speculation.\n"
+    )
+    return _table(rows) + "\n" + note
+
+
+def _lookup(run: RealText | None) -> str:
+    if run is None:
+        return "Not measured yet.\n"
+    workloads = list(next(iter(run.mean_accepted_length.values())))
+    rows = [("Mean accepted length", *workloads)]
+    for method, lengths in run.mean_accepted_length.items():
+        rows.append((f"`{method}`", *(f"{lengths[workload]:.2f}" for workload in workloads)))
+    note = (
+        f"{run.model}: {run.prompts} prompts a workload, {run.tokens} tokens at most. An existence proof that "
+        "the workload moves a real engine, no benchmark: a small model repeats itself. "
+        f"{run.differing} of {run.answers} answers were not those of the server without speculation: several "
+        "tokens in one step round otherwise than one.\n"
     )
     return _table(rows) + "\n" + note
 

@@ -22,6 +22,20 @@ def test_evidence_is_of_methods_that_are_known() -> None:
         assert one.command
 
 
+def test_lengths_on_real_text_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = reference.RealText(
+        model="A model", prompts=4, tokens=96, differing=3, answers=40,
+        mean_accepted_length={"ngram": {"code": 1.625, "chat": 1.0}},
+    )  # fmt: skip
+    monkeypatch.setattr(reference, "real_text", lambda: told)
+    page = reference.markdown()
+    assert "| Mean accepted length | code | chat |" in page
+    assert "| `ngram` | 1.62 | 1.00 |" in page
+    assert "3 of 40 answers were not those of the server without speculation" in page
+    monkeypatch.setattr(reference, "real_text", lambda: None)
+    assert "## Prompt lookup on real text\n\nNot measured yet." in reference.markdown()
+
+
 def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     run = reference.GpuRun(draft_tokens=7, requests=6, steps=40, drafted=280, accepted=120, equal=True)
     told = reference.Evidence(
