@@ -234,8 +234,8 @@ def _lookup(run: RealText | None) -> str:
     for method, lengths in run.mean_accepted_length.items():
         rows.append((f"`{method}`", *(f"{lengths[workload]:.2f}" for workload in workloads)))
     note = (
-        f"{run.model}: {run.prompts} prompts a workload, {run.tokens} tokens at most. An existence proof that "
-        "the workload moves a real engine, no benchmark: a small model repeats itself. "
+        f"{run.model}: {run.prompts} prompts a workload, {run.tokens} tokens at most. An existence proof: "
+        "workload moves a real engine. No benchmark: a small model repeats itself. "
         f"{run.differing} of {run.answers} answers were not those of the server without speculation: several "
         "tokens in one step round otherwise than one.\n"
     )
