@@ -31,6 +31,11 @@ _COLUMNS: Final = len(CONTENTS) + 1
 _PACKED: Final = 8
 _TRANSLATION: Final = CONTENTS.index("translation")
 _CERTAIN: Final = frozenset({"forced_tool"})
+_NAMES_A_TOOL: Final = frozenset({"tool_name", "tool_order"})
+_NOT_UNLIKELY: Final = 0.2
+"""Probability of a call from which a rule that saw a tool named decides. The training data has few short
+questions for one tool ("What is the weather in Lisbon?"); held-back rows gain 3 % more calls and
+lose no answer to it."""
 
 
 class UnusableModelError(ValueError):
@@ -127,6 +132,12 @@ class TrainedClassifier:
         if not features.prompt_chars:
             return NOTHING
         scores = self._scores(view, signals.read(features, number))
+        if (
+            number < len(RULES)
+            and RULES[number].name in _NAMES_A_TOOL
+            and scores["tool_use"] >= _NOT_UNLIKELY
+        ):
+            return Classification("tool_use", RULES[number].confidence, f"rule:{RULES[number].name}", scores)
         label = max(scores, key=scores.__getitem__)
         return Classification(label, scores[label], self._source, scores)
 

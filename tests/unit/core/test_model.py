@@ -99,6 +99,23 @@ def test_a_certain_rule_stays_first() -> None:
     assert (found.label, found.source) == ("tool_use", "rule:forced_tool")
 
 
+@pytest.mark.parametrize(
+    ("bias", "expected"),
+    [
+        ({"chat": 1.5, "tool_use": 1.0}, ("tool_use", "rule:tool_name")),
+        ({"code": 9.0, "tool_use": 1.0}, ("code", "model:t1")),
+    ],
+    ids=["not unlikely", "unlikely"],
+)
+def test_a_rule_that_sees_a_tool_named_decides_where_a_call_is_not_unlikely(
+    bias: dict[str, float], expected: tuple[str, str]
+) -> None:
+    tools = (Tool("get_weather", "Weather of a city"),)
+    found = label(biased(**bias), "What is the weather in Lisbon this week?", tools=tools)
+    assert (found.label, found.source) == expected
+    assert sum(found.scores.values()) == pytest.approx(1.0)
+
+
 def test_a_request_without_text_gets_no_label_of_its_own() -> None:
     assert label(biased(math=9.0), "") == Classification("chat", 0.0, "default")
 
