@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from gateway import __version__, models
 from gateway.runtime import clock, tasks
 from gateway.runtime.acceptance import Acceptance
+from gateway.runtime.admission import Admission
 from gateway.runtime.consumers import Consumers
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.gpus import GpuWatch
@@ -91,6 +92,8 @@ class Gateway:
             capacity=settings.record_queue,
         )
         self._telemetry.observe_dropped(lambda: self._consumers.dropped)
+        admission = Admission(settings.max_requests)
+        self._telemetry.observe_requests(lambda: admission.open, lambda: len(self._fleet.queue))
         classifier = models.trained()
         self._upstream = _upstream(settings)
         self._relay = Relay(
@@ -99,6 +102,7 @@ class Gateway:
             classifier=classifier,
             upstream=self._upstream,
             emit=self._consumers.put,
+            admission=admission,
             seed=settings.seed,
             body_limit=settings.body_limit,
             trace_ratio=settings.trace_ratio,

@@ -40,6 +40,9 @@ class Settings(BaseSettings):
         default="lean", description="client for the backends: our own, or httpx for proxies and special TLS"
     )
     body_limit: int = Field(default=32 * 2**20, gt=0, description="largest request body, in bytes")
+    max_requests: int = Field(
+        default=10_000, gt=0, description="requests that may be open at once; beyond it they get 503"
+    )
     drain_seconds: int = Field(
         default=30, ge=0, description="how long answers that are open may take to end when told to stop"
     )

@@ -12,8 +12,10 @@ from gateway.core.policy import (
     Route,
     Selector,
     Timeouts,
+    Waiting,
     WeightedScorer,
 )
+from gateway.runtime.admission import Admission
 from gateway.runtime.fleet import Fleet
 from gateway.wire.relay import Relay
 from tests.asgi import Conversation
@@ -30,10 +32,20 @@ class Bench:
     """A relay over scripted backends ``a``, ``b``, ``c`` that are preferred in this order."""
 
     def __init__(
-        self, *, timeouts=None, max_attempts=3, body_limit=10_000, backends=None, resume=None, **acts
+        self,
+        *,
+        timeouts=None,
+        max_attempts=3,
+        body_limit=10_000,
+        backends=None,
+        resume=None,
+        queue=None,
+        max_requests=10,
+        **acts,
     ):
         self.upstream = ScriptedUpstream(**acts)
         self.records = []
+        self.admission = Admission(max_requests)
         fleet = backends or [Backend(name, f"http://{name}", "target", "m") for name in acts]
         self.fleet = Fleet(fleet, "f1")
         self.policy = Policy(
@@ -52,6 +64,7 @@ class Bench:
             allow_pin=True,
             stale_after=15.0,
             revision="p1",
+            queue=queue or Waiting(wait=0.0),
             resume=resume or Resume(),
         )
         self.relay = Relay(
@@ -60,6 +73,7 @@ class Bench:
             classifier=RuleClassifier(),
             upstream=self.upstream,
             emit=self.records.append,
+            admission=self.admission,
             seed=0,
             body_limit=body_limit,
             trace_ratio=1.0,

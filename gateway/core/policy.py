@@ -104,6 +104,19 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What becomes of requests while all backends that could take them are busy.
+
+    Attributes:
+        wait: Seconds after which one is refused; 0 refuses at once.
+        length: Requests that may wait at a time.
+    """
+
+    wait: float = 5.0
+    length: int = 256
+
+
+@dataclass(frozen=True, slots=True)
 class Resume:
     """Whether another backend goes on with a stream that broke off.
 
@@ -147,6 +160,7 @@ class Policy:
         allow_pin: Whether ``x-specroute-backend`` is honoured.
         stale_after: Age in seconds beyond which scraped load is ignored.
         revision: Content hash of the policy file.
+        queue: What becomes of requests while all backends are busy.
         resume: What becomes of streams that break off.
         breaker: When a backend is taken out and let back in.
         retries: How many further attempts the whole gateway may make.
@@ -159,6 +173,7 @@ class Policy:
     allow_pin: bool
     stale_after: float
     revision: str
+    queue: Waiting = field(default_factory=Waiting)
     resume: Resume = field(default_factory=Resume)
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
     retries: BudgetSettings = field(default_factory=BudgetSettings)

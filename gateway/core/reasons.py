@@ -37,6 +37,8 @@ ALL_REJECTED: Final = "all_rejected"
 UNKNOWN_BACKEND: Final = "unknown_backend"
 PIN_NOT_ALLOWED: Final = "pin_not_allowed"
 UNREADABLE: Final = "unreadable"
+OVERLOADED: Final = "overloaded"
 REFUSALS: Final = (
     UNKNOWN_MODEL, NO_ROUTE, EMPTY_POOL, ALL_REJECTED, UNKNOWN_BACKEND, PIN_NOT_ALLOWED, UNREADABLE,
+    OVERLOADED,
 )  # fmt: skip

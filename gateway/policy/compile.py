@@ -20,6 +20,7 @@ from gateway.core.policy import (
     Route,
     Selector,
     Timeouts,
+    Waiting,
     WeightedScorer,
 )
 
@@ -149,6 +150,7 @@ def policy(file: PolicyFile, routes: Iterable[Route], revision: str, examples: L
         allow_pin=file.allow_pin,
         stale_after=file.stale_after,
         revision=revision,
+        queue=Waiting(**file.queue.model_dump()),
         resume=Resume(**file.resume.model_dump()),
         breaker=BreakerSettings(**file.breaker.model_dump()),
         retries=BudgetSettings(**file.retries.model_dump()),

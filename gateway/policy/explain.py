@@ -30,6 +30,7 @@ CHOICES: Final = {
 
 REFUSALS: Final = {
     reasons.UNREADABLE: "the request cannot be read",
+    reasons.OVERLOADED: "the gateway has as many requests open as it may",
     reasons.UNKNOWN_MODEL: "the model is not known",
     reasons.NO_ROUTE: "no route takes it",
     reasons.EMPTY_POOL: "no backend serves the model",

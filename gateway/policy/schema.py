@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema as JsonSchema
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
-from gateway.core.policy import Resume, Timeouts
+from gateway.core.policy import Resume, Timeouts, Waiting
 from gateway.policy.classify import ClassifySection
 from gateway.policy.machine import Amount, Count, GpusSection, LaunchSection, Section, Text
 from gateway.policy.registry import SCORERS
@@ -225,6 +225,15 @@ class RetriesSection(Section):
     burst: Count = Field(default=BudgetSettings().burst, description="Further attempts that can be saved up.")
 
 
+class QueueSection(Section):
+    """What becomes of requests while all backends that could take them are busy."""
+
+    wait: DurationOrNever = Field(
+        default=Waiting().wait, description="How long one waits before it is refused; 'never' waits."
+    )
+    length: Count = Field(default=Waiting().length, description="Requests that may wait at a time.")
+
+
 class ResumeSection(Section):
     """What becomes of a stream that breaks off after a part of it was delivered."""
 
@@ -247,6 +256,7 @@ class PolicyFile(Section):
     timeouts: TimeoutsSection = Field(default_factory=TimeoutsSection)
     breaker: BreakerSection = Field(default_factory=BreakerSection)
     retries: RetriesSection = Field(default_factory=RetriesSection)
+    queue: QueueSection = Field(default_factory=QueueSection)
     resume: ResumeSection = Field(default_factory=ResumeSection)
     classify: ClassifySection = Field(default_factory=ClassifySection)
     allow_pin: bool = Field(default=False, description="Whether the header x-specroute-backend is honoured.")

@@ -13,6 +13,7 @@ from gateway.core.budget import Budget, BudgetSettings
 from gateway.core.failover import GiveUp, next_step
 from gateway.core.fleet import BackendState, Snapshot
 from gateway.runtime import clock
+from gateway.runtime.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +27,9 @@ _log = logging.getLogger(__name__)
 _DISPATCHED: Final = Event(breaker.DISPATCHED)
 _RETURNED: Final = Event(breaker.RETURNED)
 
+WARMING_SECONDS: Final = 0.1
+"""How often to look at a backend that warms up: its limit grows all the time."""
+
 
 class Fleet:
     """All backends. One event loop owns it; readers take :attr:`snapshot`, which never changes.
@@ -33,6 +37,7 @@ class Fleet:
     Attributes:
         trips: How often the breaker of a backend opened, by name and reason.
         denied: Further attempts that the budget did not allow.
+        queue: Requests that wait until a backend has room.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Fleet:
         self._in_flight: dict[str, int] = {}
         self.trips: Counter[tuple[str, str]] = Counter()
         self.denied = 0
+        self.queue = Queue(self._next_change)
         self.snapshot = Snapshot.of((), revision)
         self.replace(backends, revision)
 
@@ -65,6 +71,7 @@ class Fleet:
         states = tuple(old.get(backend) or self._new(backend) for backend in backends)
         self._index = {state.backend.name: position for position, state in enumerate(states)}
         self.snapshot = Snapshot.of(states, revision)
+        self.queue.news()
 
     def next_backend(
         self,
@@ -121,6 +128,7 @@ class Fleet:
             if attempt.phase == "connect" and attempt.error != "client_gone":
                 learned |= _down(state, attempt.error)
         self._put(state, in_flight=in_flight, since_load=state.since_load - 1, **learned)
+        self.queue.news()
 
     def in_flight(self, name: str) -> int:
         """Requests that are open on a backend."""
@@ -144,6 +152,7 @@ class Fleet:
             _log.info("backend %s is back", name)
             fresh = self._stepped(state, _RETURNED)
             self._put(state, healthy=True, reason="", retry_at=0.0, breaker=fresh)
+            self.queue.news()
 
     def down(self, name: str, reason: str) -> None:
         """The server is out until a probe finds it well.
@@ -154,6 +163,7 @@ class Fleet:
         """
         if (state := self._state(name)) is not None:
             self._put(state, **_down(state, reason))
+            self.queue.news()  # who waits for it need wait no longer
 
     def _new(self, backend: Backend) -> BackendState:
         # An attempt that still runs on what bore this name before must not be held against it.
@@ -162,6 +172,15 @@ class Fleet:
     def _available(self, name: str) -> bool:
         state = self._state(name)
         return state is not None and state.available(self._now())
+
+    def _next_change(self) -> float | None:
+        """Seconds until a backend may have room though nothing happens."""
+        now = self._now()
+        well = [state for state in self.snapshot.states if state.healthy]
+        waits = [state.back_at - now for state in well if state.back_at > now]
+        if any(state.limit(now) < state.backend.max_in_flight for state in well if state.back_at <= now):
+            waits.append(WARMING_SECONDS)
+        return min(waits, default=None)
 
     def _count(self, name: str, by: int) -> int:
         count = self.in_flight(name) + by

@@ -75,6 +75,12 @@ def observe_failures(
     observe(meter, names.RETRIES_LEFT, lambda: [((), left())])
 
 
+def observe_requests(meter: Meter, opened: Callable[[], int], queued: Callable[[], int]) -> None:
+    """Register how many requests are open, and how many of them wait for a backend."""
+    observe(meter, names.OPEN, lambda: [((), opened())])
+    observe(meter, names.QUEUED, lambda: [((), queued())])
+
+
 def observe_gpus(meter: Meter, loads: Mapping[str, GpuLoad], clock: Callable[[], float]) -> None:
     """Register what the GPUs of backends do.
 

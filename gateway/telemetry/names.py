@@ -221,6 +221,13 @@ RETRIES_DENIED: Final = Metric(
 RETRIES_LEFT: Final = Metric(
     "specroute.retries.left", GAUGE, "{attempt}", "Further attempts that the budget allows now."
 )
+OPEN: Final = Metric(
+    "specroute.requests.open", GAUGE, "{request}", "Requests that are open in this process now."
+)
+QUEUED: Final = Metric(
+    "specroute.queue.waiting", GAUGE, "{request}",
+    "Requests that wait because all backends that could take them are busy.",
+)  # fmt: skip
 BACKEND_INFO: Final = Metric(
     "specroute.backend.info", GAUGE, "1", "Always 1: what the backend is.",
     (BACKEND, TARGET, METHOD, DRAFT_TOKENS),
@@ -293,7 +300,7 @@ METRICS: Final = (
     REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
-    BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT,
+    BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip

@@ -111,6 +111,10 @@ class Telemetry:
         """
         gauges.observe_failures(self._meter, trips, denied, left)
 
+    def observe_requests(self, opened: Callable[[], int], queued: Callable[[], int]) -> None:
+        """Show how many requests are open, and how many of them wait for a backend. Call it once."""
+        gauges.observe_requests(self._meter, opened, queued)
+
     def observe_gpus(self, loads: Mapping[str, GpuLoad], clock: Callable[[], float]) -> None:
         """Show what the GPUs of backends do. Call it once.
 

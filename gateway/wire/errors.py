@@ -114,6 +114,15 @@ GOING_DOWN: Final = Problem(
 )
 """The answer to what is still open when the time to finish it has passed."""
 
+OVERLOADED: Final = Problem(
+    503,
+    "the gateway has as many requests open as it may",
+    "server_error",
+    reasons.OVERLOADED,
+    retry_after=RETRY_AFTER_SECONDS,
+)
+"""The answer to a request beyond those that may be open at once."""
+
 TOO_SLOW: Final = Problem(
     408,
     "the request took longer to arrive than it may take in all",

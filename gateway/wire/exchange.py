@@ -185,7 +185,7 @@ class Exchange:
 def _undecided(problem: errors.Problem | None) -> NoCandidate:
     """What stands in a record for a request that never came to a decision."""
     return NoCandidate(
-        kind=reasons.UNREADABLE,
+        kind=reasons.OVERLOADED if problem is errors.OVERLOADED else reasons.UNREADABLE,
         detail=problem.message if problem else "the client left while it sent the request",
         busy=False,
         route=None,

@@ -21,11 +21,13 @@ from gateway.wire.identity import draw
 from gateway.wire.keepalive import KeepAlive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Hashable
 
     from gateway.core.classify import Classifier
+    from gateway.core.decide import Decision
     from gateway.core.outcome import Record
-    from gateway.core.policy import Policy
+    from gateway.core.policy import Policy, Waiting
+    from gateway.runtime.admission import Admission
     from gateway.runtime.fleet import Fleet
     from gateway.wire.client import Receive, Scope, Send
     from gateway.wire.upstream import Upstream
@@ -40,6 +42,7 @@ class Relay:
     Attributes:
         policy: Returns the policy in force; called once a request.
         emit: Takes the finished record; must not block.
+        admission: Counts the requests that are open.
         seed: Of the draws, so that a run can be repeated.
         body_limit: Largest request body, in bytes.
         trace_ratio: Share of the traces that begin here to export.
@@ -50,6 +53,7 @@ class Relay:
     classifier: Classifier
     upstream: Upstream
     emit: Callable[[Record], None]
+    admission: Admission
     seed: int
     body_limit: int
     trace_ratio: float
@@ -59,8 +63,12 @@ class Relay:
         endpoint = endpoint_of(scope["method"], scope["path"])
         exchange = Exchange(scope, endpoint, Client(receive, send), trace_ratio=self.trace_ratio)
         try:
-            if (body := await self._read(exchange)) is not None:
-                await self._serve(exchange, body)
+            if self.admission.full:
+                await exchange.refuse(errors.OVERLOADED)
+                return
+            with self.admission:
+                if (body := await self._read(exchange)) is not None:
+                    await self._serve(exchange, body)
         except asyncio.CancelledError:  # the process is going down; the client is told, and that ends it
             await exchange.refuse(errors.GOING_DOWN)
         finally:
@@ -83,31 +91,54 @@ class Relay:
         asked = without_suffix(seen, policy.classifier, policy.aliases)
         features = extract(asked)
         classification = classify(asked, features, policy.classifier, self.classifier)
-        decision = decide(
-            features,
-            classification,
-            self.fleet.snapshot,
-            policy,
-            draw(exchange.request_id, self.seed),
-            clock.monotonic(),
-        )
-        exchange.decided(features, classification, decision)
-        if isinstance(decision, NoCandidate):
-            await exchange.refuse(errors.refused(decision))
-            return
-        execution = Execution.of(
-            exchange, decision, policy, (seen, features, body), self.fleet, self.upstream
-        )
+        numbers = draw(exchange.request_id, self.seed)
+
+        def look() -> Decision | NoCandidate:
+            decision = decide(
+                features, classification, self.fleet.snapshot, policy, numbers, clock.monotonic()
+            )
+            exchange.decided(features, classification, decision)
+            return decision
+
+        async def answer(decision: Decision | NoCandidate) -> None:
+            if self._must_wait(decision, policy.queue):
+                # What makes requests find room at the same backends.
+                kind = (policy.revision, features.model, decision.route, features.hints.backend)
+                decision = await self._room(look, kind, policy.queue.wait)
+            if isinstance(decision, NoCandidate):
+                await exchange.refuse(errors.refused(decision))
+                return
+            request = (seen, features, body)
+            await Execution.of(exchange, decision, policy, request, self.fleet, self.upstream).run()
+
+        decision = look()
         keep_alive = (
             KeepAlive(exchange.client, policy.timeouts.keep_alive, exchange.dress(EVENT_STREAM, None))
             if seen.stream and policy.timeouts.keep_alive
             else None
         )
         try:
-            await _while_client_stays(exchange.client, execution.run())
+            await _while_client_stays(exchange.client, answer(decision))
         finally:
             if keep_alive is not None:
                 keep_alive.close()
+
+    def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting) -> bool:
+        """Whether a request goes to the end of the queue: for want of room, or because others look for it."""
+        queue = self.fleet.queue
+        wants_room = decision.busy if isinstance(decision, NoCandidate) else queue.moving
+        return wants_room and limits.wait > 0.0 and len(queue) < limits.length
+
+    async def _room(
+        self, look: Callable[[], Decision | NoCandidate], kind: Hashable, seconds: float
+    ) -> Decision | NoCandidate:
+        """Wait until there is room, or none to wait for, or the time is over."""
+
+        def settled() -> Decision | NoCandidate | None:
+            found = look()
+            return None if isinstance(found, NoCandidate) and found.busy else found
+
+        return await self.fleet.queue.wait(kind, settled, seconds) or look()
 
 
 async def _while_client_stays(client: Client, work: Coroutine[object, object, None]) -> None:

@@ -31,7 +31,10 @@ def test_what_can_be_gone_on_with(changes):
         ({"n": 2}, "n is not 1"),
         ({"parameters": frozenset({"stop"})}, "stop may have held text back"),
         ({"parameters": frozenset({"top_logprobs", "logprobs"})}, "logprobs would have to be spliced"),
-        ({"parameters": frozenset({"frequency_penalty"})}, "frequency_penalty counts the tokens of the answer"),
+        (
+            {"parameters": frozenset({"frequency_penalty"})},
+            "frequency_penalty counts the tokens of the answer",
+        ),
         ({"parameters": frozenset({"seed"})}, "a seed starts the sampling anew"),
         ({"tools": 1}, "a tool call may have begun"),
         ({"response_format": "json_object"}, "response_format binds"),

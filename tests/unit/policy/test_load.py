@@ -9,7 +9,7 @@ import pytest
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.fleet import REFUSED_WITH_DRAFT
-from gateway.core.policy import Match, Resume, Selector, Timeouts, WeightedScorer
+from gateway.core.policy import Match, Resume, Selector, Timeouts, Waiting, WeightedScorer
 from gateway.policy.compile import Fleet, revision
 from gateway.policy.load import Config, Invalid, Loaded, load, load_fleet, load_policy
 
@@ -173,6 +173,7 @@ def test_a_policy_says_when_servers_are_out_and_how_many_attempts_there_are() ->
 version: 1
 breaker: {consecutive: 3, share: 30%, window: 1m, min_requests: 5, open: 1s, open_max: 10s, trials: 2, slow_start: never}
 retries: {share: 10%, per_second: 0.5, burst: 4}
+queue: {wait: 2s, length: 7}
 resume: {mode: exact, limit: 3}
 routes:
   - {name: all, prefer: [any]}
@@ -181,6 +182,7 @@ routes:
     assert isinstance(loaded, Loaded)
     assert loaded.value.breaker == BreakerSettings(3, 0.3, 60.0, 5, 1.0, 10.0, 2, 0.0)
     assert loaded.value.retries == BudgetSettings(0.1, 0.5, 4)
+    assert loaded.value.queue == Waiting(2.0, 7)
     assert loaded.value.resume == Resume("exact", 3)
 
 

@@ -10,7 +10,7 @@ from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.features import WORKLOADS
 from gateway.core.fleet import METHODS
-from gateway.core.policy import ClassifierSettings, Resume, Timeouts
+from gateway.core.policy import ClassifierSettings, Resume, Timeouts, Waiting
 from gateway.core.scorers import SCORERS
 from gateway.policy.classify import ClassifySection
 from gateway.policy.schema import (
@@ -19,6 +19,7 @@ from gateway.policy.schema import (
     FleetFile,
     MatchSection,
     PolicyFile,
+    QueueSection,
     ResumeSection,
     RetriesSection,
     RouteSection,
@@ -65,6 +66,7 @@ def test_the_defaults_are_those_of_the_core() -> None:
 def test_what_is_said_of_failures_by_default_is_what_the_core_says() -> None:
     assert BreakerSettings(**BreakerSection().model_dump()) == BreakerSettings()
     assert BudgetSettings(**RetriesSection().model_dump()) == BudgetSettings()
+    assert Waiting(**QueueSection().model_dump()) == Waiting()
     assert Resume(**ResumeSection().model_dump()) == Resume()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -386,3 +387,82 @@ def test_time_fills_the_budget() -> None:
 def test_nothing_further_is_tried_once_something_was_delivered() -> None:
     found = fleet("a", "b").next_backend(plan("a", "b"), [ended("a", "reset")], delivered=True, deadline=9.0)
     assert found == GiveUp("delivered")
+
+
+async def waiting(one: Fleet, clock: Clock, name: str = "a") -> asyncio.Task[str | None]:
+    """A request in the queue that goes to the backend as soon as it may."""
+
+    def look() -> str | None:
+        if not seen(one, name).available(clock()):
+            return None
+        one.dispatched(name)
+        return name
+
+    task = asyncio.get_running_loop().create_task(one.queue.wait(name, look, 60.0))
+    await asyncio.sleep(0)
+    return task
+
+
+def full(clock: Clock) -> Fleet:
+    one = Fleet([replace(backend("a"), max_in_flight=1)], "fleet-1", now=clock)
+    one.govern(replace(BREAKER, consecutive=1, slow_start=0.0), RETRIES)
+    one.dispatched("a")
+    return one
+
+
+async def test_the_end_of_a_request_gives_its_room_to_one_that_waits() -> None:
+    one = full(clock := Clock())
+    first, second = await waiting(one, clock), await waiting(one, clock)
+    one.finished("a", ended())
+    assert await first == "a"
+    assert one.in_flight("a") == 1
+    assert len(one.queue) == 1
+    one.finished("a", ended())
+    assert await second == "a"
+
+
+async def test_a_server_that_is_back_is_news() -> None:
+    one = full(clock := Clock())
+    one.down("a", "gone")
+    task = await waiting(one, clock)
+    one.finished("a", ended(error="connect", phase="connect"))
+    one.up("a")
+    assert await task == "a"
+
+
+async def test_another_fleet_is_news() -> None:
+    one = full(clock := Clock())
+    task = await waiting(one, clock)
+    one.replace([replace(backend("a"), max_in_flight=2)], "fleet-2")
+    assert await task == "a"
+
+
+async def test_a_server_that_goes_down_is_news() -> None:
+    one = full(Clock())
+    task = asyncio.get_running_loop().create_task(
+        one.queue.wait("k", lambda: "down" if not seen(one).healthy else None, 60.0)
+    )
+    await asyncio.sleep(0)
+    one.down("a", "gone")
+    assert await task == "down"
+
+
+async def test_the_end_of_a_pause_is_news() -> None:
+    one = full(clock := Clock())
+    one.finished("a", ended(error="status:429", phase="headers", retry_after=0.01))
+    task = await waiting(one, clock)
+    clock.now = 0.02
+    assert await task == "a"
+
+
+async def test_a_server_that_warms_up_is_looked_at_again_and_again() -> None:
+    clock = Clock()
+    one = Fleet([replace(backend("a"), max_in_flight=2)], "fleet-1", now=clock)
+    one.govern(BREAKER, RETRIES)
+    one.down("a", "gone")
+    one.up("a")
+    one.dispatched("a")
+    assert seen(one).limit(0.0) == 1
+    task = await waiting(one, clock)
+    clock.now = 9.9
+    assert await task == "a"

@@ -89,6 +89,14 @@ def test_trips_and_the_budget_are_shown(series: Series) -> None:
     assert found["specroute_retries_left"] == 9.5
 
 
+def test_open_and_waiting_requests_are_shown(series: Series) -> None:
+    telemetry = setup()
+    telemetry.observe_requests(lambda: 5, lambda: 2)
+    found = series(telemetry.exposition())
+    assert found["specroute_requests_open"] == 5
+    assert found["specroute_queue_waiting"] == 2
+
+
 def test_a_backend_that_left_is_shown_no_longer(snapshot: Snapshot, series: Series) -> None:
     fleets = [snapshot]
     telemetry = setup()

@@ -4,7 +4,8 @@ import json
 import pytest
 
 from gateway.core.fleet import Backend
-from gateway.core.policy import Timeouts
+from gateway.core.outcome import Attempt
+from gateway.core.policy import Timeouts, Waiting
 from gateway.wire.upstream import UpstreamError
 from tests.asgi import Conversation
 from tests.relaying import Bench, body
@@ -441,3 +442,134 @@ async def test_a_backend_that_left_the_fleet_is_passed_over():
     await client.end()
     assert client.body == b'{"c":1}'
     assert [attempt.error for attempt in bench.record.attempts] == ["reset", ""]
+
+
+def crowded(*, length=5, wait=60.0, timeouts=None, names="a", **options):
+    """A relay whose backends have one place each, all of them taken."""
+    backends = [Backend(name, f"http://{name}", "target", "m", max_in_flight=1) for name in names]
+    bench = Bench(
+        backends=backends, queue=Waiting(wait, length), timeouts=timeouts,
+        **{name: [answer() for _ in range(9)] for name in names}, **options,
+    )  # fmt: skip
+    for name in names:
+        bench.fleet.dispatched(name)
+    return bench
+
+
+def freed(bench, name="a"):
+    """The request that took the place has ended."""
+    bench.fleet.finished(name, Attempt(name, "done", "", 200, 0.0, 0.0))
+
+
+async def queued(bench, count):
+    """Wait until so many requests wait."""
+    while len(bench.fleet.queue) != count:  # noqa: ASYNC110 - lets the others run
+        await asyncio.sleep(0)
+
+
+async def test_while_all_are_busy_a_request_waits_for_its_turn():
+    bench = crowded()
+    first = bench.open(body(), headers=[(b"x-request-id", b"first")])
+    await queued(bench, 1)
+    second = bench.open(body(), headers=[(b"x-request-id", b"second")])
+    await queued(bench, 2)
+    freed(bench)
+    await asyncio.gather(first.end(), second.end())
+    assert (first.status, second.status) == (200, 200)
+    assert [record.request_id for record in bench.records] == ["first", "second"]
+    assert all(record.outcome.status == "ok" for record in bench.records)
+    assert bench.idle
+    assert len(bench.fleet.queue) == 0
+
+
+async def test_who_comes_in_the_moment_a_place_is_freed_does_not_overtake():
+    bench = crowded()
+    first = bench.open(body(), headers=[(b"x-request-id", b"first")])
+    await queued(bench, 1)
+    second = bench.open(body(), headers=[(b"x-request-id", b"second")])
+    freed(bench)
+    await asyncio.gather(first.end(), second.end())
+    assert [record.request_id for record in bench.records] == ["first", "second"]
+
+
+async def test_who_waited_in_vain_is_refused_and_told_when_to_come_back():
+    bench = crowded(wait=0.001)
+    client = await bench.talk(body())
+    assert client.status == 429
+    assert client.headers[b"retry-after"] == b"1"
+    assert json.loads(client.body)["error"]["code"] == "all_rejected"
+    assert bench.record.outcome.status == "rejected"
+    assert bench.upstream.requests == []
+
+
+async def test_a_queue_that_is_full_refuses_at_once():
+    bench = crowded(length=1)
+    first = bench.open(body())
+    await queued(bench, 1)
+    client = await bench.talk(body())
+    assert client.status == 429
+    assert client.headers[b"retry-after"] == b"1"
+    freed(bench)
+    assert (await first.end()).status == 200
+
+
+async def test_a_client_that_leaves_gives_its_place_in_the_queue_up():
+    bench = crowded()
+    first, second = bench.open(body()), bench.open(body())
+    await queued(bench, 2)
+    first.leave()
+    await first.end()
+    assert len(bench.fleet.queue) == 1
+    assert bench.record.outcome.status == "cancelled"
+    freed(bench)
+    assert (await second.end()).status == 200
+    assert len(bench.upstream.requests) == 1
+
+
+async def test_a_stream_that_waits_is_kept_alive_and_refused_with_an_event():
+    bench = crowded(wait=0.2, timeouts=Timeouts(keep_alive=0.01))
+    client = bench.open()
+    await client.until(lambda it: it.body.count(COMMENT) == 2)
+    await client.end()
+    assert client.status == 200
+    assert json.loads(client.body.replace(COMMENT, b"").removeprefix(b"data: "))["error"]["type"] == (
+        "rate_limit_error"
+    )
+    assert client.complete
+    assert bench.record.outcome.status == "rejected"
+
+
+async def test_who_waits_for_servers_that_go_down_waits_no_longer():
+    bench = crowded()
+    client = bench.open(body())
+    await queued(bench, 1)
+    bench.fleet.down("a", "probe")
+    await client.end()
+    assert client.status == 503
+
+
+async def test_what_is_open_when_the_process_goes_down_leaves_the_queue():
+    bench = crowded()
+    client = bench.open(body())
+    await queued(bench, 1)
+    client.task.cancel()
+    await client.end()
+    assert client.status == 503
+    assert b"shutting_down" in client.body
+    assert len(bench.fleet.queue) == 0
+
+
+async def test_more_requests_than_may_be_open_are_refused_before_they_are_read():
+    gate = asyncio.Event()
+    bench = Bench(max_requests=1, a=[stream(*WHOLE, before=[gate])])
+    first = bench.open()
+    await bench.upstream.sent.wait()
+    refused = await Conversation(bench.relay, body=None).end()
+    assert refused.status == 503
+    assert refused.headers[b"retry-after"] == b"1"
+    assert json.loads(refused.body)["error"]["code"] == "overloaded"
+    (record,) = bench.records
+    assert (record.outcome.status, record.decision.kind) == ("rejected", "overloaded")
+    gate.set()
+    assert (await first.end()).status == 200
+    assert bench.admission.open == 0

@@ -1,0 +1,191 @@
+import asyncio
+import random
+
+import pytest
+
+from gateway.runtime.queue import Queue
+
+LONG = 60.0
+
+
+class Rooms:
+    """Room by kind, and a queue of those who look for it."""
+
+    def __init__(self, next_change=lambda: None, **left):
+        self.left = left
+        self.looks = []
+        self.served = []
+        self.queue = Queue(next_change)
+
+    def look(self, name, kind):
+        self.looks.append(name)
+        if self.left.get(kind, 0) <= 0:
+            return None
+        self.left[kind] -= 1
+        self.served.append(name)
+        return name
+
+    def wait(self, name, kind="k", seconds=LONG):
+        task = self.queue.wait(kind, lambda: self.look(name, kind), seconds)
+        return asyncio.get_running_loop().create_task(task)
+
+    def free(self, kind="k", count=1):
+        self.left[kind] = self.left.get(kind, 0) + count
+        self.queue.news()
+
+
+async def settle():
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def test_first_come_first_served_and_nobody_else_looks():
+    rooms = Rooms()
+    tasks = [rooms.wait(name) for name in range(5)]
+    await settle()
+    assert len(rooms.queue) == 5
+    assert rooms.looks == []
+    rooms.free()
+    await settle()
+    assert rooms.served == [0]
+    assert rooms.looks == [0, 1]  # the second found none, so the others need not look
+    rooms.free(count=4)
+    assert await asyncio.gather(*tasks) == [0, 1, 2, 3, 4]
+    assert rooms.served == [0, 1, 2, 3, 4]
+    assert len(rooms.queue) == 0
+    assert not rooms.queue.moving
+
+
+async def test_who_finds_no_room_does_not_keep_those_from_it_who_can_use_another():
+    rooms = Rooms()
+    tasks = [rooms.wait("a1", "a"), rooms.wait("a2", "a"), rooms.wait("b1", "b")]
+    await settle()
+    rooms.free("b")
+    assert await tasks[2] == "b1"
+    await settle()
+    assert rooms.looks == ["a1", "b1"]
+    rooms.free("a", 2)
+    assert await asyncio.gather(*tasks[:2]) == ["a1", "a2"]
+
+
+async def test_news_while_somebody_looks_are_not_lost():
+    rooms = Rooms()
+    first, second = rooms.wait("first", "a"), rooms.wait("second", "b")
+    await settle()
+    rooms.queue.news()  # the turn is on its way to the first
+    assert rooms.queue.moving
+    rooms.free("b")
+    assert await second == "second"
+    rooms.free("a")
+    assert await first == "first"
+
+
+async def test_news_after_all_have_looked_in_vain_wake_them_again():
+    rooms = Rooms()
+    task = rooms.wait("one")
+    await settle()
+    rooms.queue.news()
+    await settle()
+    assert rooms.looks == ["one"]
+    rooms.free()
+    assert await task == "one"
+
+
+async def test_who_comes_while_the_turn_goes_round_waits_behind_the_others():
+    rooms = Rooms()
+    first = rooms.wait("first")
+    await settle()
+    second = rooms.wait("second")
+    rooms.free(count=2)
+    assert rooms.queue.moving
+    assert len(rooms.queue) == 1
+    assert await asyncio.gather(first, second) == ["first", "second"]
+
+
+async def test_after_its_time_a_request_leaves_with_nothing():
+    rooms = Rooms()
+    assert await rooms.wait("one", seconds=0.001) is None
+    assert len(rooms.queue) == 0
+
+
+async def test_who_leaves_with_the_turn_in_hand_passes_it_on():
+    rooms = Rooms()
+    first, second = rooms.wait("first"), rooms.wait("second")
+    await settle()
+    rooms.free()
+    first.cancel()
+    assert await second == "second"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert rooms.looks == ["second"]
+
+
+async def test_the_turn_is_not_given_to_one_that_is_leaving():
+    rooms = Rooms()
+    first, second = rooms.wait("first"), rooms.wait("second")
+    await settle()
+    first.cancel()
+    rooms.free()
+    assert await second == "second"
+    assert len(rooms.queue) == 0
+
+
+async def test_a_look_that_fails_ends_its_own_wait_alone():
+    rooms = Rooms()
+
+    def fails():
+        raise RuntimeError("look")
+
+    broken = asyncio.get_running_loop().create_task(rooms.queue.wait("x", fails, LONG))
+    second = rooms.wait("second")
+    await settle()
+    rooms.free()
+    assert await second == "second"
+    with pytest.raises(RuntimeError, match="look"):
+        await broken
+
+
+async def test_the_passing_of_time_is_news():
+    rooms = Rooms(next_change=lambda: 0.001, k=1)
+    assert await rooms.wait("one") == "one"
+
+
+async def test_nothing_is_left_running_when_nobody_waits():
+    rooms = Rooms(next_change=lambda: LONG)
+    task = rooms.wait("one")
+    await settle()
+    assert rooms.queue._timer is not None
+    task.cancel()
+    await settle()
+    assert rooms.queue._timer is None
+    assert not rooms.queue.moving
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_wake_up_is_lost_and_nobody_is_overtaken_within_a_kind(seed):
+    chance = random.Random(seed)  # noqa: S311 - a test that can be repeated
+    rooms = Rooms()
+    waiting, gone, order = {}, set(), {"a": [], "b": []}
+    for number in range(200):
+        kind = chance.choice("ab")
+        waiting[number] = rooms.wait(number, kind)
+        order[kind].append(number)
+        for _ in range(chance.randrange(3)):
+            await asyncio.sleep(0)
+        if chance.random() < 0.2:
+            left = chance.choice(list(waiting))
+            waiting[left].cancel()
+        if chance.random() < 0.5:
+            rooms.free(chance.choice("ab"))
+    for kind in "ab":
+        rooms.free(kind, 200)
+    results = await asyncio.gather(*waiting.values(), return_exceptions=True)
+    gone = {
+        number for number, result in zip(waiting, results, strict=True) if isinstance(result, BaseException)
+    }
+    assert len(rooms.queue) == 0
+    assert not rooms.queue.moving
+    for numbers in order.values():
+        served = [number for number in rooms.served if number in numbers]
+        assert served == sorted(served)
+        assert set(numbers) - gone <= set(served)
