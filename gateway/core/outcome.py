@@ -121,6 +121,8 @@ class Outcome:
         backpressured: The client read more slowly than the backend wrote, so the times are not the backend's.
         resumed: How often another backend went on with the stream; times and acceptance are then nobody's.
         error: Error class of the last attempt or of the rejection, ``""`` if all went well.
+        nature: What the beginning of a good answer shows it to be, one of
+            :data:`gateway.core.answer.NATURES`; ``""`` where it shows nothing.
     """
 
     status: str
@@ -140,6 +142,7 @@ class Outcome:
     backpressured: bool = False
     resumed: int = 0
     error: str = ""
+    nature: str = ""
 
     @property
     def decode_tokens(self) -> int | None:

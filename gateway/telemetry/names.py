@@ -61,6 +61,7 @@ POSITION: Final = "position"
 GRADE: Final = "grade"
 ERROR: Final = "error"
 SOURCE: Final = "source"
+NATURE: Final = "nature"
 ROUTE: Final = "route"
 REASON: Final = "reason"
 TARGET: Final = "target"
@@ -79,6 +80,8 @@ LABELS: Final[Mapping[str, str]] = {
     "those of the server), `none` (a baseline) or `not_measured`.",
     ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
     SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME` or `default`.",
+    NATURE: "What the answer's beginning shows it to be: `tool_use`, `code`, `math`, `multilingual` or "
+    "`text` (English prose, of a chat or from a given text).",
     ROUTE: "Route of the policy; absent where none matched.",
     REASON: "Reason code.",
     TARGET: "Target model.",
@@ -163,6 +166,11 @@ FAILOVERS: Final = Metric(
 CLASSIFICATIONS: Final = Metric(
     "specroute.classifications", COUNTER, "{request}", "Requests by workload and by what found it.",
     (WORKLOAD, SOURCE),
+)  # fmt: skip
+ANSWERS: Final = Metric(
+    "specroute.answers", COUNTER, "{request}",
+    "Good answers by workload as classified and by what their beginning shows: the live confusion matrix.",
+    (WORKLOAD, NATURE),
 )  # fmt: skip
 DECISIONS: Final = Metric(
     "specroute.decisions", COUNTER, "{request}",
@@ -298,7 +306,8 @@ POLICY_CURRENT: Final = Metric(
 
 METRICS: Final = (
     REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
-    MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, DECISIONS, REJECTIONS,
+    MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, ANSWERS, DECISIONS,
+    REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core import outcome as outcomes
 from gateway.core import reasons
+from gateway.core.answer import nature
 from gateway.core.classify import Classification
 from gateway.core.decide import NoCandidate
-from gateway.core.features import RequestView, extract
+from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.outcome import Outcome, Record, Speculation
 from gateway.runtime import clock
 from gateway.telemetry import trace_context
@@ -156,6 +157,9 @@ class Exchange:
             backpressured=client.slow,
             resumed=self.resumed,
             error=error,
+            nature=nature(reading.opening(), calls_tool=reading.tool_calls)
+            if status == outcomes.OK and self.endpoint in GENERATING
+            else "",
         )
 
     def _status(self) -> tuple[str, str]:

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gateway.core.answer import OPENING_CHARS
 from gateway.core.outcome import Speculation, Usage
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Backend
 
+
+_OPENING_EVENTS: Final = 96
+"""Events of a stream that its opening is read from, at most."""
 
 _NO_CALLS: Final = frozenset({b"", b"null", b"[]"})
 
@@ -111,7 +115,7 @@ class Reading:
     """
 
     __slots__ = (
-        "_speculative", "decoding_since", "error", "events", "finish_reason", "first_token_at",
+        "_opening", "_speculative", "decoding_since", "error", "events", "finish_reason", "first_token_at",
         "first_tokens", "last_token_at", "most_tokens", "opened_at", "response_id", "response_model",
         "tool_calls", "usage",
     )  # fmt: skip
@@ -130,6 +134,7 @@ class Reading:
         self.response_id = ""
         self.response_model = ""
         self.usage = Usage()
+        self._opening: list[str | bytes] = []
         self._speculative: _Speculative | None = None
 
     def token_event(self, now: float) -> None:
@@ -149,6 +154,20 @@ class Reading:
             self.first_tokens = 1
         self.token_event(now)
 
+    def keep(self, data: bytes) -> None:
+        """Keep an event that is not read now, for :meth:`opening`; later ones are not kept."""
+        if len(self._opening) < _OPENING_EVENTS:
+            self._opening.append(data)
+
+    def opening(self) -> str:
+        """The beginning of the answer's first choice, reasoning left out."""
+        text = ""
+        for piece in self._opening:
+            if len(text) >= OPENING_CHARS:
+                break
+            text += piece if isinstance(piece, str) else _said(decode(piece))
+        return text[:OPENING_CHARS]
+
     def take(self, body: Body) -> None:
         """Note what a body or chunk says."""
         if body.id:
@@ -157,12 +176,7 @@ class Reading:
             self.response_model = body.model
         if body.error is not None:
             self.error = error_class(body.error)
-        for choice in body.choices or ():
-            if choice.finish_reason:
-                self.finish_reason = choice.finish_reason
-            said = choice.delta or choice.message
-            if said is not None and said.calls_tool():
-                self.tool_calls = True
+        self._take_choices(body)
         if (usage := body.usage) is not None:
             details = usage.prompt_tokens_details
             if self.usage.output_tokens is not None and usage.completion_tokens is not None:
@@ -172,6 +186,16 @@ class Reading:
             )
         if body.metrics is not None and body.metrics.speculative_decoding is not None:
             self._speculative = body.metrics.speculative_decoding
+
+    def _take_choices(self, body: Body) -> None:
+        for choice in body.choices or ():
+            if choice.finish_reason:
+                self.finish_reason = choice.finish_reason
+            said = choice.delta or choice.message
+            if said is not None and said.calls_tool():
+                self.tool_calls = True
+        if len(self._opening) < _OPENING_EVENTS and (text := _said(body)):
+            self._opening.append(text[:OPENING_CHARS])
 
     def speculation(self, backend: Backend) -> Speculation:
         """Acceptance of the request on the backend that answered it.
@@ -193,6 +217,15 @@ class Reading:
         ):
             return Speculation("not_measured")
         return Speculation("exact", said.num_spec_steps, said.num_draft_tokens, accepted, histogram)
+
+
+def _said(body: Body | None) -> str:
+    """What a body or chunk adds to the text of the first choice."""
+    if body is None or not body.choices:
+        return ""
+    choice = body.choices[0]
+    said = choice.delta or choice.message
+    return (choice.text if said is None else said.content) or ""
 
 
 def carries_token(body: Body) -> bool:

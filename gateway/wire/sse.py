@@ -114,6 +114,7 @@ class StreamTap:
             and b'"tool_calls"' not in data
         ):
             reading.token_event(now)
+            reading.keep(data)
             return _Fate.PASS
         body = decode(data)
         if body is None:

@@ -46,6 +46,7 @@ RECORD = Record(
         usage=Usage(input_tokens=20, output_tokens=201, cached_tokens=16),
         speculation=Speculation("exact", steps=100, drafted=500, accepted=100, histogram=(40, 30, 20, 10, 0, 0)),
         finish_reason="stop", response_id="chatcmpl-1", response_model="gemma-31b",
+        nature="math",
     ),
     backend="eagle",
     method="eagle3",

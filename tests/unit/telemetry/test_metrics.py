@@ -213,6 +213,17 @@ def test_ten_thousand_junk_names_make_no_series(record: Record, series: Series) 
     assert not any("junk" in name or "workload-" in name for name in before)
 
 
+def test_the_confusion_of_labels_with_what_came_back_is_counted(record: Record, series: Series) -> None:
+    telemetry = setup()
+    for nature in ("math", "math", "code", ""):
+        telemetry.on_record(replace(record, outcome=replace(record.outcome, nature=nature)))
+    found = series(telemetry.exposition())
+    assert {name: value for name, value in found.items() if name.startswith("specroute_answers")} == {
+        "specroute_answers_total nature=math workload=math": 2,
+        "specroute_answers_total nature=code workload=math": 1,
+    }
+
+
 def test_labels_of_the_policy_in_force_are_known(record: Record, series: Series) -> None:
     telemetry = setup()
     counted = "specroute_classifications_total source=rule:latex workload="

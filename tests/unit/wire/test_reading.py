@@ -114,3 +114,27 @@ def test_usage_in_each_event_tells_the_most_tokens_of_one() -> None:
         reading.take(decode(json.dumps({"usage": {"completion_tokens": tokens}}).encode()))
     assert reading.most_tokens == 5
     assert read(usage={"completion_tokens": 9}).most_tokens == 0
+
+
+def test_the_opening_is_that_of_the_first_choice_without_reasoning():
+    assert read(choices=[{"message": {"content": "Hi", "reasoning": "hm"}}, {"text": "x"}]).opening() == "Hi"
+    assert read(choices=[{"text": "Once"}]).opening() == "Once"
+    assert read(choices=[{"delta": {"content": None}}]).opening() == ""
+    assert read(choices=[]).opening() == ""
+
+
+def test_kept_events_are_part_of_the_opening_in_their_order():
+    reading = read(choices=[{"delta": {"content": "a"}}])
+    reading.keep(b'{"choices":[{"delta":{"content":"b"}}]}')
+    reading.keep(b"no JSON")
+    reading.take(decode(b'{"choices":[{"delta":{"content":"c"}}]}'))
+    assert reading.opening() == "abc"
+
+
+def test_the_opening_is_short_however_long_the_answer():
+    reading = read(choices=[{"text": "x" * 10_000}])
+    for _ in range(10_000):
+        reading.keep(b'{"choices":[{"text":"y"}]}')
+        reading.take(decode(b'{"choices":[{"text":"z"}]}'))
+    assert reading.opening() == "x" * 600
+    assert len(reading._opening) < 100

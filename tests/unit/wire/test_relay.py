@@ -66,6 +66,27 @@ async def test_a_whole_answer_passes_byte_for_byte_with_our_headers():
     assert bench.record.outcome.finish_reason == "stop"
 
 
+async def test_what_a_good_answer_turns_out_to_be_is_recorded():
+    for said, nature in (
+        ("```python\\nprint(1)\\n```", "code"),
+        ("El cielo es azul porque la luz", "multilingual"),
+    ):
+        text = f'{{"choices":[{{"message":{{"content":"{said}"}},"finish_reason":"stop"}}]}}'.encode()
+        bench = Bench(a=[answer(text)])
+        await bench.talk(body())
+        assert bench.record.outcome.nature == nature
+    failed = Bench(a=[answer(b'{"error":{"message":"no"}}', 400)])
+    await failed.talk(body())
+    assert failed.record.outcome.nature == ""
+
+
+async def test_a_label_behind_the_model_is_taken_off_and_taken_for_a_hint():
+    bench = Bench(backends=[Backend("a", "http://a", "target", "target")], a=[answer()])
+    await bench.talk(body(model="target:math"))
+    assert json.loads(bench.upstream.requests[0].body)["model"] == "target"
+    assert (bench.record.classification.label, bench.record.classification.source) == ("math", "hint")
+
+
 async def test_the_alias_becomes_the_name_the_server_knows():
     bench = Bench(backends=[Backend("a", "http://a", "target", "served", api_key="canary")], a=[answer()])
     await bench.talk(body())

@@ -32,6 +32,11 @@ def through(chunks, *, strip=False):
     return tap, out + tap.end()
 
 
+def test_the_opening_of_a_stream_is_kept():
+    tap, _ = through([STREAM])
+    assert tap.reading.opening() == "hihi."
+
+
 @pytest.mark.parametrize("capture", sorted(CAPTURES.glob("*.sse")), ids=lambda path: path.stem)
 def test_a_captured_stream_is_read_and_passed_on_unchanged(capture):
     stream = capture.read_bytes()

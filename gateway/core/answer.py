@@ -1,0 +1,54 @@
+"""What the first tokens of an answer show of its nature: a cheap check on the label its request got."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.core import language, lexicon
+
+TEXT: Final = "text"
+"""Prose in English: of a chat, or made from a given text. The answer alone does not tell which."""
+
+NATURES: Final = ("tool_use", "code", "math", "multilingual", TEXT)
+"""What an answer can be seen to be."""
+
+OPENING_CHARS: Final = 600
+"""What is read of an answer."""
+
+_FEWEST_CHARS: Final = 16
+_FENCE: Final = re.compile(r"^\s*```\s*(\w*)", re.MULTILINE)
+_PROSE: Final = frozenset({"text", "txt", "markdown", "md", "latex", "math"})
+"""Languages that a fence may name without holding code."""
+
+_SUM: Final = re.compile(
+    r"[\d)x]\s*(?:[-+*/\u00d7\u00f7^]|\\times|\\cdot)\s*[\d(x][^=\n]{0,40}=|=\s*[-$\u20ac\u00a3]?\d|\u2248\s*\d"
+)
+_MOST_CODE_LINES: Final = 3
+
+
+def nature(opening: str, *, calls_tool: bool) -> str:
+    """Tells what an answer is.
+
+    Args:
+        opening: Its beginning, reasoning left out.
+        calls_tool: It called a tool.
+
+    Returns:
+        One of :data:`NATURES`, or ``""`` where the opening is too short to tell.
+    """
+    if calls_tool:
+        return "tool_use"
+    text = opening[:OPENING_CHARS]
+    if len(text.strip()) < _FEWEST_CHARS:
+        return ""
+    fence = _FENCE.search(text)
+    if (fence and fence[1].lower() not in _PROSE) or _code_lines(text) >= _MOST_CODE_LINES:
+        return "code"
+    if len(lexicon.LATEX.findall(text)) + len(_SUM.findall(text)) >= 2:
+        return "math"
+    return "multilingual" if language.detect(text) not in {"en", language.UNKNOWN} else TEXT
+
+
+def _code_lines(text: str) -> int:
+    return sum(1 for line in text.lower().splitlines() if lexicon.CODE_LINE.match(line))
