@@ -18,6 +18,7 @@ from gateway.app import Gateway
 from gateway.policy.load import Invalid
 from gateway.runtime import tasks
 from gateway.runtime.reload import load_files
+from gateway.wire.protocol import LimitedProtocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -101,7 +102,7 @@ def _config(gateway: Gateway, settings: Settings) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http="httptools",
+        http=LimitedProtocol,
         ws="none",
         lifespan="on",
         access_log=False,

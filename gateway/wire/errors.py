@@ -71,6 +71,11 @@ def too_large(limit: int) -> Problem:
     )
 
 
+def head_too_large(status: int, message: str) -> Problem:
+    """What comes before the body passes a limit (414, 431)."""
+    return Problem(status, message, "invalid_request_error", "request_too_large")
+
+
 def no_such_model(message: str) -> Problem:
     """Nothing is called what the request names (404)."""
     return Problem(404, message, "invalid_request_error", "model_not_found", "model")

@@ -1,0 +1,195 @@
+"""The listening side of HTTP/1.1: uvicorn's, with limits on the size of a head and the time it takes."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gateway.wire import errors
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+TARGET_LIMIT: Final = 16 * 2**10
+"""Longest path and query, in bytes."""
+
+HEAD_LIMIT: Final = 64 * 2**10
+"""Largest head, in bytes: path, query and headers, trailers included."""
+
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+"""Headers that say where a body ends."""
+
+_OVERHEAD: Final = 4
+"""Bytes of a header line that are neither name nor value."""
+
+
+def _refusal(problem: errors.Problem, reason: str) -> bytes:
+    body = problem.body()
+    head = f"HTTP/1.1 {problem.status} {reason}\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+
+
+_UNREADABLE: Final = _refusal(errors.invalid("the request is not valid HTTP"), "Bad Request")
+_TARGET_TOO_LONG: Final = _refusal(
+    errors.head_too_large(414, f"path and query are longer than {TARGET_LIMIT} bytes"), "URI Too Long"
+)
+_HEAD_TOO_LARGE: Final = _refusal(
+    errors.head_too_large(431, f"the headers are larger than {HEAD_LIMIT} bytes"),
+    "Request Header Fields Too Large",
+)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection of a client.
+
+    Attributes:
+        head_seconds: How long a head may take, from the connection or its first byte on.
+        linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
+    """
+
+    head_seconds: ClassVar[float] = 30.0
+    linger_seconds: ClassVar[float] = 2.0
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """As uvicorn makes it."""
+        super().__init__(config, server_state, app_state, _loop)
+        self._head_open = True
+        self._head_size = 0
+        self._silent = 0
+        self._progress = False
+        self._repeating = False
+        self._refusal = _UNREADABLE
+        self._refused = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
+        """A client has connected."""
+        super().connection_made(transport)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._close_after(self.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read bytes as they arrive."""
+        if self._refused:
+            return
+        self._progress = False
+        self._unset_keepalive_if_required()
+        self._feed(data)
+        # What the parser holds back of a head that has not ended is not counted anywhere else.
+        self._silent = 0 if self._progress else self._silent + len(data)
+        if self._silent > HEAD_LIMIT and not self._refused:
+            self._refusal = _HEAD_TOO_LARGE
+            self.send_400_response("")
+        if self._head_open and self._timer is None and not self._answering:
+            self._close_after(self.head_seconds)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what uvicorn says is not JSON
+        """Refuse to read on. Where that would fall into an answer, the connection just ends."""
+        self._refused = True
+        cycle = self.cycle
+        if self.pipeline or (self._answering and cycle.response_started):
+            self.transport.close()
+            return
+        if self._answering:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.write(self._refusal)
+        self._stop_timer()
+        self._close_after(self.linger_seconds)
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._decline(data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("")
+
+    def _decline(self, rest: bytes) -> None:
+        """Go on in HTTP/1.1 with a request that offered another protocol.
+
+        The parser takes its body for that protocol, so another one hears of the body and reads it.
+        """
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's first one
+        self._repeating = True
+        framing = [(name, value) for name, value in self.headers if name in _FRAMING]
+        head = b"".join(b"%b: %b\r\n" % header for header in framing)
+        self._feed(b"POST / HTTP/1.1\r\n%b\r\n%b" % (head, rest))
+
+    @property
+    def _answering(self) -> bool:
+        return bool(self.cycle) and not self.cycle.response_complete  # uvicorn's type forgets the None
+
+    def _close_after(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._progress = True
+        if not self._repeating:
+            self._head_size = 0
+            super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of path and query."""
+        self._head_size += len(url)
+        if self._head_size > TARGET_LIMIT:
+            self._refusal = _TARGET_TOO_LONG
+            raise ValueError("path and query are too long")
+        if not self._repeating:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers are counted and passed over."""
+        self._head_size += len(name) + len(value) + _OVERHEAD
+        if self._head_size > HEAD_LIMIT:
+            self._refusal = _HEAD_TOO_LARGE
+            raise ValueError("the headers are too large")
+        if self._head_open and not self._repeating:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head has ended."""
+        self._progress = True
+        self._head_open = False
+        self._stop_timer()
+        if not self._repeating:
+            super().on_headers_complete()
+        self._repeating = False
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request has ended; the next head may come."""
+        self._progress = True
+        if not self.parser.should_upgrade():
+            self._head_open = True
+            super().on_message_complete()

@@ -1,0 +1,286 @@
+import asyncio
+import json
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+
+from gateway.cli import running
+from gateway.settings import Settings
+from gateway.wire.protocol import HEAD_LIMIT, TARGET_LIMIT, LimitedProtocol
+
+OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+
+
+class App:
+    """Answers every request with what it was; ``/wait`` begins an answer and never ends it."""
+
+    def __init__(self):
+        self.scopes = []
+        self.bodies = []
+        self.left = asyncio.Event()
+        self.began = asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        self.scopes.append(scope)
+        self.began.set()
+        if scope["path"] == "/wait":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        body, more = b"", True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.left.set()
+                return
+            body, more = body + message["body"], message["more_body"]
+        self.bodies.append(body)
+        if scope["path"] == "/wait":
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self.left.set()
+            return
+        await send(OK)
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+class Quick(LimitedProtocol):
+    head_seconds = 0.05
+    linger_seconds = 0.05
+
+
+class Protocols:
+    """Keeps the connections that a server makes."""
+
+    def __init__(self, kind):
+        self._kind = kind
+        self.made = []
+
+    def __call__(self, **how):
+        self.made.append(self._kind(**how))
+        return self.made[-1]
+
+
+@asynccontextmanager
+async def serving(kind=LimitedProtocol):
+    app, protocols = App(), Protocols(kind)
+    config = uvicorn.Config(app, http=protocols, ws="none", lifespan="off", log_config=None)
+    server = running._Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        task = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
+        try:
+            yield app, protocols, listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            server.force_exit = True
+            await task
+
+
+async def connected(port):
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+async def say(port, *parts, ends=False):
+    """Send these bytes one after the other; returns all that comes back until the server closes."""
+    reader, writer = await connected(port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        if ends:
+            writer.write_eof()
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+def problem(answer):
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+GET = b"GET /x HTTP/1.1\r\nhost: h\r\n"
+LAST = b"connection: close\r\n\r\n"
+
+
+async def test_an_ordinary_request_is_answered():
+    async with serving() as (app, _, port):
+        answer = await say(port, GET + b"x-a: 1\r\n" + LAST)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"ok")
+    assert (b"x-a", b"1") in app.scopes[0]["headers"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [GET + b"x-a: " + b"a" * HEAD_LIMIT + b"\r\n" + LAST],
+        [GET, *[b"x-a: " + b"a" * 1000 + b"\r\n"] * 70],
+        [GET + b"x-a: ", *[b"a" * 10_000] * 60],
+        [GET + b"x-a", *[b"a" * 10_000] * 60],
+    ],
+    ids=["one", "many", "never-ends", "name-never-ends"],
+)
+async def test_headers_beyond_the_limit_are_refused(parts):
+    async with serving() as (app, _, port):
+        status, error = problem(await say(port, *parts, ends=True))
+    assert (status, error["code"]) == (431, "request_too_large")
+    assert app.scopes == []
+
+
+async def test_headers_within_the_limit_pass():
+    async with serving() as (_, _, port):
+        answer = await say(port, GET + b"x-a: " + b"a" * (HEAD_LIMIT - 100) + b"\r\n" + LAST)
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_the_limit_is_one_requests_not_the_connections():
+    large = b"x-a: " + b"a" * (HEAD_LIMIT - 100) + b"\r\n"
+    async with serving() as (_, _, port):
+        answer = await say(port, GET + large + b"\r\n", GET + large + LAST)
+    assert answer.count(b"HTTP/1.1 200") == 2
+
+
+async def test_a_path_beyond_the_limit_is_refused():
+    async with serving(Quick) as (_, _, port):
+        status, error = problem(await say(port, b"GET /" + b"a" * TARGET_LIMIT + b" HTTP/1.1\r\n" + LAST))
+    assert (status, error["code"]) == (414, "request_too_large")
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+    ],
+)
+async def test_what_is_not_http_is_refused_in_words(junk):
+    async with serving(Quick) as (app, _, port):
+        status, error = problem(await say(port, junk))
+    assert (status, error["type"]) == (400, "invalid_request_error")
+    assert app.bodies == []
+
+
+async def test_a_body_that_breaks_the_rules_ends_its_request_alone():
+    async with serving(Quick) as (app, _, port):
+        begin = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n"
+        reader, writer = await connected(port)
+        writer.write(begin)
+        await app.began.wait()
+        writer.write(b"zz\r\n")
+        assert problem(await reader.read())[0] == 400
+        await app.left.wait()
+        writer.close()
+
+
+async def test_junk_behind_a_request_does_not_fall_into_its_answer():
+    async with serving() as (app, _, port):
+        reader, writer = await connected(port)
+        writer.write(b"GET /wait HTTP/1.1\r\nhost: h\r\n\r\n")
+        begun = await reader.readuntil(b"begun")
+        writer.write(b"\0\0\0 junk\r\n\r\n")
+        rest = await reader.read()
+        await app.left.wait()
+        writer.close()
+    assert begun.count(b"HTTP/1.1") == 1
+    assert b"HTTP/1.1" not in rest
+
+
+async def test_requests_behind_each_other_are_answered_in_order():
+    async with serving() as (app, _, port):
+        post = b"POST /%d HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\nabc"
+        answer = await say(port, post % 1 + post % 2 + GET + LAST)
+    assert answer.count(b"HTTP/1.1 200") == 3
+    assert [scope["path"] for scope in app.scopes] == ["/1", "/2", "/x"]
+    assert app.bodies == [b"abc", b"abc", b""]
+
+
+async def test_trailers_are_no_headers():
+    async with serving() as (app, _, port):
+        chunked = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n" + LAST
+        await say(port, chunked + b"3\r\nabc\r\n0\r\nx-specroute-tenant: forged\r\n\r\n")
+    assert app.bodies == [b"abc"]
+    assert all(name != b"x-specroute-tenant" for name, _ in app.scopes[0]["headers"])
+
+
+FRAMED = [
+    (b"content-length: 3\r\n", b"abc"),
+    (b"transfer-encoding: chunked\r\n", b"3\r\nabc\r\n0\r\n\r\n"),
+    (b"", b""),
+]
+
+
+@pytest.mark.parametrize("cut", [0, 2, 100])
+async def test_an_offer_to_speak_another_protocol_is_passed_over(cut):
+    async with serving() as (app, _, port):
+        offer = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQA\r\n"
+        reader, writer = await connected(port)
+        for framing, body in FRAMED:
+            writer.write(b"POST / HTTP/1.1\r\nhost: h\r\n" + offer + framing + b"\r\n" + body[:cut])
+            await writer.drain()
+            await asyncio.sleep(0)
+            writer.write(body[cut:])
+            assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+        writer.close()
+    assert app.bodies == [b"abc", b"abc", b""]
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"GET / HT", GET, b"\r\n\r\n"], ids=["nothing", "line", "headers", "blank"]
+)
+async def test_a_head_that_does_not_end_is_not_waited_for(begun):
+    async with serving(Quick) as (app, _, port):
+        assert await say(port, begun) == b""
+    assert app.scopes == []
+
+
+async def test_a_second_head_that_does_not_end_is_not_waited_for():
+    async with serving(Quick) as (_, _, port):
+        answer = await say(port, GET + b"\r\n" + GET)
+    assert answer.count(b"HTTP/1.1 200") == 1
+
+
+async def test_a_request_that_is_answered_slowly_is_not_cut_off():
+    async with serving(Quick) as (app, protocols, port):
+        reader, writer = await connected(port)
+        writer.write(b"GET /wait HTTP/1.1\r\nhost: h\r\n\r\n")
+        await reader.readuntil(b"begun")
+        assert protocols.made[0]._timer is None
+        writer.close()
+        await app.left.wait()
+
+
+async def test_a_body_may_take_longer_than_a_head():
+    async with serving(Quick) as (app, protocols, port):
+        reader, writer = await connected(port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\n")
+        await app.began.wait()
+        assert protocols.made[0]._timer is None
+        writer.write(b"abc")
+        await reader.readuntil(b"ok")
+        writer.close()
+
+
+async def test_small_answers_are_not_held_back_by_the_kernel():
+    async with serving() as (_, protocols, port):
+        await say(port, GET + LAST)
+        reader, writer = await connected(port)
+        writer.write(GET + b"\r\n")
+        await reader.readuntil(b"ok")
+        accepted = protocols.made[-1].transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+
+
+def test_the_gateway_listens_with_these_limits(tmp_path):
+    settings = Settings(fleet=tmp_path / "fleet.yaml", policy=tmp_path / "policy.yaml")
+    config = running._config(None, settings)
+    assert config.http is LimitedProtocol
