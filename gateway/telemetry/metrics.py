@@ -45,8 +45,8 @@ class Metrics:
             for metric in (
                 names.REQUESTS, names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.DECODE_TOKENS,
                 names.DECODE_TIME, names.MEASURED, names.STEPS, names.DRAFTED, names.ACCEPTED,
-                names.ACCEPTED_AT, names.FAILOVERS, names.CLASSIFICATIONS, names.ANSWERS, names.DECISIONS,
-                names.REJECTIONS, names.POLICY_LOADS, *genai.usage,
+                names.ACCEPTED_AT, names.FAILOVERS, names.CLASSIFICATIONS, names.LANGUAGES,
+                names.ANSWERS, names.DECISIONS, names.REJECTIONS, names.POLICY_LOADS, *genai.usage,
             )
         }  # fmt: skip
 
@@ -72,6 +72,7 @@ class Metrics:
     def _count_decision(self, record: Record, workload: str) -> None:
         decision = record.decision
         self._add(names.CLASSIFICATIONS, (workload, record.classification.source))
+        self._add(names.LANGUAGES, (workload, record.features.output_language))
         if record.outcome.nature:
             self._add(names.ANSWERS, (workload, record.outcome.nature))
         reason = decision.reason if isinstance(decision, Decision) else decision.kind

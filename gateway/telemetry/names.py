@@ -62,6 +62,7 @@ GRADE: Final = "grade"
 ERROR: Final = "error"
 SOURCE: Final = "source"
 NATURE: Final = "nature"
+LANGUAGE: Final = "language"
 ROUTE: Final = "route"
 REASON: Final = "reason"
 TARGET: Final = "target"
@@ -82,6 +83,8 @@ LABELS: Final[Mapping[str, str]] = {
     SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME` or `default`.",
     NATURE: "What the answer's beginning shows it to be: `tool_use`, `code`, `math`, `multilingual` or "
     "`text` (English prose, of a chat or from a given text).",
+    LANGUAGE: "Language of the answer as far as the request shows it: ISO 639-1 code of one that is told apart, "
+    "or `und`.",
     ROUTE: "Route of the policy; absent where none matched.",
     REASON: "Reason code.",
     TARGET: "Target model.",
@@ -166,6 +169,10 @@ FAILOVERS: Final = Metric(
 CLASSIFICATIONS: Final = Metric(
     "specroute.classifications", COUNTER, "{request}", "Requests by workload and by what found it.",
     (WORKLOAD, SOURCE),
+)  # fmt: skip
+LANGUAGES: Final = Metric(
+    "specroute.languages", COUNTER, "{request}", "Requests by workload and by language of the answer.",
+    (WORKLOAD, LANGUAGE),
 )  # fmt: skip
 ANSWERS: Final = Metric(
     "specroute.answers", COUNTER, "{request}",
@@ -306,8 +313,8 @@ POLICY_CURRENT: Final = Metric(
 
 METRICS: Final = (
     REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
-    MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, ANSWERS, DECISIONS,
-    REJECTIONS,
+    MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, LANGUAGES, ANSWERS,
+    DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,

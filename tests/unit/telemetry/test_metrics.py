@@ -213,6 +213,17 @@ def test_ten_thousand_junk_names_make_no_series(record: Record, series: Series) 
     assert not any("junk" in name or "workload-" in name for name in before)
 
 
+def test_languages_are_counted(record: Record, series: Series) -> None:
+    telemetry = setup()
+    for language in ("fr", "fr", "und"):
+        telemetry.on_record(replace(record, features=replace(record.features, output_language=language)))
+    found = series(telemetry.exposition())
+    assert {name: value for name, value in found.items() if name.startswith("specroute_languages")} == {
+        "specroute_languages_total language=fr workload=math": 2,
+        "specroute_languages_total language=und workload=math": 1,
+    }
+
+
 def test_the_confusion_of_labels_with_what_came_back_is_counted(record: Record, series: Series) -> None:
     telemetry = setup()
     for nature in ("math", "math", "code", ""):
