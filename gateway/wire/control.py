@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -35,6 +35,21 @@ CONTROL_PATHS: Final = frozenset(
 CONTROL_PREFIXES: Final = ("/-/", "/v1/models/")
 
 
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+"""Answers of a route beside the good one, as its description has them."""
+
+_NOT_READY: Final[Responses] = {
+    503: {"description": "No backend is available", "content": {"text/plain": {}}}
+}
+_BAD_FILES: Final[Responses] = {
+    422: {"description": "A file has mistakes", "content": {"application/json": {}}}
+}
+_BAD_REQUEST: Final[Responses] = {400: {"description": "The body is no request"}}
+_NO_MODEL: Final[Responses] = {404: {"description": "There is no such model"}}
+_TAKES_YAML: Final = {"requestBody": {"content": {"application/yaml": {"schema": {"type": "string"}}}}}
+_TAKES_JSON: Final = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
+
+
 def is_control(path: str) -> bool:
     """Whether the path is answered here instead of being relayed."""
     return path in CONTROL_PATHS or path.startswith(CONTROL_PREFIXES)
@@ -60,17 +75,17 @@ class Control:
     def router(self) -> APIRouter:
         """All of them."""
         routes = APIRouter()
-        routes.get("/healthz")(self.healthz)
+        routes.get("/healthz", response_class=PlainTextResponse)(self.healthz)
         routes.get("/health", include_in_schema=False)(self.healthz)
-        routes.get("/readyz")(self.readyz)
-        routes.get("/metrics")(self.metrics)
+        routes.get("/readyz", response_class=PlainTextResponse, responses=_NOT_READY)(self.readyz)
+        routes.get("/metrics", response_class=PlainTextResponse)(self.metrics)
         routes.get("/status")(self.status)
         routes.get("/-/policy")(self.policy)
-        routes.post("/-/policy/check")(self.check_policy)
-        routes.post("/-/reload")(self.reload)
-        routes.post("/-/decide")(self.decide)
+        routes.post("/-/policy/check", openapi_extra=_TAKES_YAML, responses=_BAD_FILES)(self.check_policy)
+        routes.post("/-/reload", responses=_BAD_FILES)(self.reload)
+        routes.post("/-/decide", openapi_extra=_TAKES_JSON, responses=_BAD_REQUEST)(self.decide)
         routes.get("/v1/models")(self.models)
-        routes.get("/v1/models/{name:path}")(self.model)
+        routes.get("/v1/models/{name:path}", responses=_NO_MODEL)(self.model)
         return routes
 
     async def healthz(self) -> PlainTextResponse:
@@ -103,11 +118,10 @@ class Control:
         """The policy in force, and why the file on disk is not, if it is not."""
         return _policy_status(self.configuration)
 
-    async def check_policy(self, request: Request) -> JSONResponse:
+    async def check_policy(self, request: Request, file: str = "policy.yaml") -> JSONResponse:
         """Check a policy file, sent as the body, against the fleet in force; changes nothing."""
         text = (await request.body()).decode(errors="replace")
-        name = request.query_params.get("file", "policy.yaml")
-        loaded = load_policy(text, name, self.configuration.config.fleet)
+        loaded = load_policy(text, file, self.configuration.config.fleet)
         if isinstance(loaded, Invalid):
             return JSONResponse(
                 {"ok": False, "problems": _told(loaded.problems), "warnings": _told(loaded.warnings)}, 422
@@ -122,10 +136,10 @@ class Control:
         good = self.configuration.reload()
         return JSONResponse(_policy_status(self.configuration), 200 if good else 422)
 
-    async def decide(self, request: Request) -> Response:
+    async def decide(self, request: Request, endpoint: str = "chat") -> Response:
         """Where a request with this body and these headers would go now, and why; nothing is sent."""
         headers = dict(request.headers.raw)
-        seen = inbound.view(request.query_params.get("endpoint", "chat"), await request.body(), headers)
+        seen = inbound.view(endpoint, await request.body(), headers)
         if isinstance(seen, inbound.Malformed):
             return _answer(errors.invalid(seen.message))
         policy, snapshot = self.configuration.config.policy, self.fleet.snapshot
