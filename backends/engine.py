@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from backends.spec import LaunchSpec
 
-TIMEOUT: Final = 240.0
-"""Seconds; importing vLLM on a busy machine is most of it."""
+TIMEOUT: Final = 600.0
+"""Seconds. Importing vLLM takes many, and so does looking at each architecture it has not seen yet."""
 
 HOW_TO_GET: Final = (
     "vLLM is needed to start servers here. ROCm: use the image vllm/vllm-openai-rocm, for which specroute "
@@ -46,13 +46,16 @@ told = {
     "modules": [name for name in asked["modules"] if importlib.util.find_spec(name)],
     "refusals": {},
 }
+targets = {}
 for name, one in asked["configs"].items():
     try:
         from vllm.config import ModelConfig, ParallelConfig
-        target = ModelConfig(model=one["target"], enforce_eager=True, **one["model"])
+        key = json.dumps([one["target"], one["model"]])
+        if key not in targets:
+            targets[key] = ModelConfig(model=one["target"], enforce_eager=True, **one["model"])
         speculative.SpeculativeConfig(
             **one["speculative"],
-            target_model_config=target,
+            target_model_config=targets[key],
             target_parallel_config=ParallelConfig(tensor_parallel_size=one["tensor_parallel"]),
         )
     except Exception as error:
