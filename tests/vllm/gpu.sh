@@ -22,6 +22,8 @@ if [ ! -d "$place/site" ]; then
 fi
 # FlashInfer is no part of the kit, and without the variable the sampler's import of it fails.
 export PYTHONPATH="$place/site:$place/own" VLLM_USE_FLASHINFER_SAMPLER=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
-python3 -m tests.vllm.gpu --out "$place/out"
-cp "$place/out/gpu.json" "$place/out/gateway-metrics.txt" "$out/"
-tar -C "$place/out" -czf "$out/logs.tar.gz" .
+status=0
+python3 -m tests.vllm.gpu --out "$place/out" || status=$?
+tar -C "$place/out" --exclude=./checkpoints -czf "$out/logs.tar.gz" .
+[ $status -ne 0 ] || cp "$place/out/gpu.json" "$out/"
+exit $status
