@@ -87,6 +87,7 @@ class Evidence(Data):
         parameters: What became of each request parameter, by method.
         runs: Counts, where they are worth keeping.
         failures: Methods that did not start or serve, and why.
+        note: What is different there, in a sentence.
     """
 
     engine: str
@@ -96,6 +97,7 @@ class Evidence(Data):
     parameters: dict[str, dict[str, str]] = Field(default_factory=dict)
     runs: dict[str, GpuRun] = Field(default_factory=dict)
     failures: dict[str, str] = Field(default_factory=dict)
+    note: str = ""
 
 
 class RealText(Data):
@@ -195,7 +197,10 @@ def _verified(known: Iterable[Method], run: Iterable[Evidence]) -> str:
                 note = method.platforms["cpu" if "CPU" in one.engine else "cuda"].note
                 cells.append(f"not run{': ' + note if note else ''}")
         rows.append((f"`{method.name}`", *cells, "not run: no AMD GPU was at hand"))
-    lines = [f"- {one.engine}: `{one.command}`{', ' + one.date if one.date else ''}." for one in run]
+    lines = [
+        f"- {one.engine}: `{one.command}`{', ' + one.date if one.date else ''}. {one.note}".rstrip()
+        for one in run
+    ]
     lines += [f"- {_counts(name, it, one.engine)}" for one in run for name, it in one.runs.items()]
     return _table(rows) + "\n" + "\n".join(lines) + "\n"
 

@@ -56,6 +56,10 @@ TOKENS: Final = 200
 TRIES: Final = 10
 EXACT: Final = at_least(vllm.__version__, render.REQUEST_METRICS_SINCE)
 """Whether answers tell the acceptance of their request."""
+NOTE: Final = (
+    "This version tells no acceptance of single requests, so the steps that the events of the streams show, read "
+    "through the gateway, were compared with the server's counters; streams with merged events were asked again."
+)
 
 
 def specs(checkpoints: Path) -> list[LaunchSpec]:
@@ -296,6 +300,7 @@ async def exercise(running: Sequence[LaunchSpec], out: Path, failures: dict[str,
         "methods": sorted(verified),
         "parameters": await asyncio.to_thread(parameters, running),
         "runs": runs,
+        "note": "" if EXACT else NOTE,
     }
 
 

@@ -40,7 +40,7 @@ def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     run = reference.GpuRun(draft_tokens=7, requests=6, steps=40, drafted=280, accepted=120, equal=True)
     told = reference.Evidence(
         engine="vLLM 0.26.0 on NVIDIA H200", command="python -m x", date="2026-11-30", methods=("dspark",),
-        runs={"dspark": run}, failures={"medusa": "no such checkpoint"},
+        runs={"dspark": run}, failures={"medusa": "no such checkpoint"}, note="It is old.",
     )  # fmt: skip
     monkeypatch.setattr(reference, "evidence", lambda: [told])
     page = reference.markdown()
@@ -49,4 +49,5 @@ def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         "the same in gateway and server." in page
     )
     assert "does not run: no such checkpoint" in page
+    assert "- vLLM 0.26.0 on NVIDIA H200: `python -m x`, 2026-11-30. It is old." in page
     assert "Not measured yet." in page
