@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 VLLM_VENV := .venv-vllm
 ARGS ?=
+DATA ?= ../shared/data/classify/train_permissive.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover lint type fmt bench vllm-env test-vllm lock clean
+.PHONY: help demo test cover lint type fmt bench model vllm-env test-vllm lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,6 +35,10 @@ fmt: $(VENV)/.test ## Format and apply safe fixes
 
 bench: $(VENV)/.test ## Measure the data path (ratios in one run)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+model: $(VENV)/.core ## Train the shipped classifier anew (DATA=train_permissive.jsonl)
+	OMP_NUM_THREADS=1 $(BIN)/python -m gateway.training.train $(DATA) gateway/models/workload.model \
+		--own gateway/training/own.jsonl backends/prompts/*.jsonl
 
 vllm-env: $(VLLM_VENV)/.stamp ## Install vLLM's CPU build into an environment of its own
 

@@ -83,8 +83,8 @@ LABELS: Final[Mapping[str, str]] = {
     SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME` or `default`.",
     NATURE: "What the answer's beginning shows it to be: `tool_use`, `code`, `math`, `multilingual` or "
     "`text` (English prose, of a chat or from a given text).",
-    LANGUAGE: "Language of the answer as far as the request shows it: ISO 639-1 code of one that is told apart, "
-    "or `und`.",
+    LANGUAGE: "Language of the answer as far as the request shows it: ISO 639-1 code of one that is told "
+    "apart, or `und`.",
     ROUTE: "Route of the policy; absent where none matched.",
     REASON: "Reason code.",
     TARGET: "Target model.",

@@ -40,13 +40,12 @@ class Row:
     """A labelled request.
 
     Attributes:
-        subtype: Finer kind; ``translation`` and ``rag`` are told from other multilingual rows.
         language: Of the answer, ISO 639-1; ``und`` where unknown.
-        variation: How it was made from another row, empty for a row of the data.
+        variation: How it was made from another row, empty for a row of the data, ``own`` for one that was
+            written for the project.
     """
 
     label: str
-    subtype: str
     language: str
     view: RequestView
     features: Features
@@ -88,7 +87,8 @@ def seen(request: Request, where: str) -> RequestView:
 
 def _row(read: dict[str, Any], request: Request, variation: str = "") -> Row:
     asked = seen(request, str(read.get("id", "a row")))
-    return Row(read["label"], read["subtype"], read["language"], asked, extract(asked), variation)
+    label = read["label"] if "label" in read else read["workload"]
+    return Row(label, read["language"], asked, extract(asked), variation)
 
 
 class _Variations:
@@ -146,11 +146,12 @@ class _Variations:
         return [*system, self._random.choice(self._openings), answer, *others]
 
 
-def read(lines: Sequence[str], *, seed: int) -> list[Row]:
+def read(lines: Sequence[str], own: Sequence[str] = (), *, seed: int) -> list[Row]:
     """Reads labelled requests and adds variations of them.
 
     Args:
-        lines: Objects with ``label``, ``subtype``, ``language`` and ``request``; all chat completions.
+        lines: Objects with ``label`` (or ``workload``), ``language`` and ``request``, a chat completion.
+        own: More of them that were written for the project; they are not varied.
         seed: The same seed makes the same variations.
 
     Raises:
@@ -159,4 +160,6 @@ def read(lines: Sequence[str], *, seed: int) -> list[Row]:
     parsed = [parse(line, f"line {number}") for number, line in enumerate(lines, start=1)]
     rows = [_row(one, one["request"]) for one in parsed]
     variations = _Variations(parsed, seed)
-    return rows + [row for one in parsed for row in variations.of(one)]
+    rows += [row for one in parsed for row in variations.of(one)]
+    written = [parse(line, f"own line {number}") for number, line in enumerate(own, start=1)]
+    return rows + [_row(one, one["request"], "own") for one in written]

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 VERSION: Final = "linear-1"
 SEED: Final = 11
 
-_VARIATION_WEIGHTS: Final = {"": 1.0, "tools": 0.2, "more_tools": 0.6, "system": 0.1, "switch": 0.1}
-_TOOL_USE_WEIGHT: Final = 1.15
+_VARIATION_WEIGHTS: Final = {
+    "": 1.0, "tools": 0.4, "more_tools": 0.6, "system": 0.1, "switch": 0.1, "own": 6.0,
+}  # fmt: skip
+_TOOL_USE_WEIGHT: Final = 1.4
 _RIDGE: Final = (1e-3, 1e-4)
 _LANGUAGE_RIDGE: Final = (1e-4, 1e-4)
 _FOLDS: Final = 4
@@ -120,14 +122,19 @@ def train(rows: Sequence[Row], steps: Steps | None = None) -> Model:
     return _pack(_content(rows, data, foreign, steps.content), language)
 
 
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").strip("\n").split("\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the data, writes the model."""
     parser = argparse.ArgumentParser(prog="python -m gateway.training.train", description=__doc__)
     parser.add_argument("data", type=Path, help="labelled requests, a JSON object a line")
     parser.add_argument("model", type=Path, help="the file to write")
+    parser.add_argument("--own", type=Path, nargs="*", default=[], help="requests written for the project")
     chosen = parser.parse_args(arguments)
-    lines = chosen.data.read_text(encoding="utf-8").strip("\n").split("\n")
-    rows = corpus.read(lines, seed=SEED)
+    own = [line for file in sorted(chosen.own) for line in _lines(file)]
+    rows = corpus.read(_lines(chosen.data), own, seed=SEED)
     chosen.model.write_bytes(train(rows).to_bytes())
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-DATA: Final = Path(__file__).parents[4] / "shared" / "data" / "classify"
+ROOT: Final = Path(__file__).parents[3]
+DATA: Final = ROOT.parent / "shared" / "data" / "classify"
 
 
 @lru_cache(maxsize=1)
@@ -61,18 +62,18 @@ def new_source(row: Row) -> bool:
 
 def test_labels_of_sources_that_are_new() -> None:
     scores = score(guesses(new_source))
-    assert scores.accuracy >= 0.93
-    assert scores.macro_f1 >= 0.93
+    assert scores.accuracy >= 0.94
+    assert scores.macro_f1 >= 0.94
 
 
 def test_rows_made_to_mislead() -> None:
-    assert accuracy(lambda row: "hard" in row) >= 0.88
-    assert accuracy(lambda row: "hard" in row and new_source(row)) >= 0.88
+    assert accuracy(lambda row: "hard" in row) >= 0.9
+    assert accuracy(lambda row: "hard" in row and new_source(row)) >= 0.9
 
 
 def test_tools_are_declared_and_not_needed_or_needed() -> None:
-    assert accuracy(lambda row: row.get("hard") == "tools_declared_plain_output") >= 0.80
-    assert score(guesses(lambda row: True)).per_class["tool_use"].recall >= 0.92
+    assert accuracy(lambda row: row.get("hard") == "tools_declared_plain_output") >= 0.82
+    assert score(guesses(lambda row: True)).per_class["tool_use"].recall >= 0.94
 
 
 def test_mathematics_and_code_in_other_languages_stay_what_they_are() -> None:
@@ -147,5 +148,6 @@ def test_the_script_makes_the_shipped_file_again(tmp_path: Path) -> None:
     if not os.environ.get("SPECROUTE_RETRAIN"):
         pytest.skip("takes minutes; set SPECROUTE_RETRAIN=1 to run it")
     made = tmp_path / models.FILE
-    train.main([str(data), str(made)])
+    own = [ROOT / "gateway/training/own.jsonl", *(ROOT / "backends/prompts").glob("*.jsonl")]
+    train.main([str(data), str(made), "--own", *map(str, own)])
     assert filecmp.cmp(made, str(files(models) / models.FILE), shallow=False)

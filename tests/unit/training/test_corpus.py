@@ -20,9 +20,7 @@ def line(label: str, text: str, *, tools: int = 0, system: str | None = None, **
     request: dict[str, Any] = {"messages": messages}
     if tools:
         request["tools"] = [tool(f"{label}_{number}") for number in range(tools)]
-    return json.dumps(
-        {"id": "x", "label": label, "subtype": label, "language": "en", "request": request, **more}
-    )
+    return json.dumps({"id": "x", "label": label, "language": "en", "request": request, **more})
 
 
 LINES = [
@@ -79,6 +77,13 @@ def test_system_prompts_and_other_topics_are_put_before(rows: list[Row]) -> None
 def test_without_tools_and_system_prompts_there_is_less_to_vary() -> None:
     rows = read([line("chat", f"Tell me about {number}.") for number in range(60)], seed=1)
     assert {row.variation for row in rows} == {"", "switch"}
+
+
+def test_rows_written_for_the_project_come_last_and_are_not_varied() -> None:
+    own = [json.dumps({"workload": "code", "language": "en", "request": {"messages": []}})] * 50
+    rows = read(LINES, own, seed=3)
+    assert rows[:-50] == read(LINES, seed=3)
+    assert {(row.label, row.variation) for row in rows[-50:]} == {("code", "own")}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def line(kind: str, number: int) -> str:
         request["tools"] = [{"type": "function", "function": {"name": "lamp"}}]
     label = "multilingual" if kind == "translation" else kind
     language = {"multilingual": "fr", "translation": "de", "math": "und"}.get(kind, "en")
-    return json.dumps({"label": label, "subtype": kind, "language": language, "request": request})
+    return json.dumps({"label": label, "language": language, "request": request})
 
 
 LINES = [line(kind, number) for number in range(6) for kind in TEXTS]
@@ -59,7 +59,9 @@ def test_the_same_data_make_the_same_file(made: Model) -> None:
 def test_the_command_writes_the_file(tmp_path: Path) -> None:
     data, file = tmp_path / "rows.jsonl", tmp_path / "made.model"
     data.write_text("\n".join(LINES), encoding="utf-8")
-    main([str(data), str(file)])
+    own = tmp_path / "own.jsonl"
+    own.write_text(LINES[0], encoding="utf-8")
+    main([str(data), str(file), "--own", str(own)])
     assert Model.from_bytes(file.read_bytes()).version == train.VERSION
 
 
