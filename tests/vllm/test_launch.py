@@ -33,8 +33,8 @@ async def test_vllm_takes_what_passes_our_checks_and_refuses_what_we_refuse(
             good["ngram"], speculative={"prompt_lookup_min": 5, "prompt_lookup_max": 2}
         ),
     }
-    past_the_block = replace(good["dflash"], name="past the block", draft_tokens=9)
-    named = [replace(spec, name=name) for name, spec in bad.items()]
+    past_the_block = replace(good["dflash"], name="past the block", draft_tokens=9, port=22_000)
+    named = [replace(spec, name=name, port=21_000 + place) for place, (name, spec) in enumerate(bad.items())]
     answer = await engine.ask(str(vllm_python), [*good.values(), *named, past_the_block])
     assert answer.engine.platform == "cpu"
     assert {"ngram", "eagle3", "dflash", "dspark", "mtp"} <= answer.engine.methods
