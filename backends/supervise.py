@@ -217,15 +217,13 @@ class Supervisor:
         """Wait until the server ends, or is to be stopped."""
         if server.process is None:
             return
-        waiting = {
-            asyncio.ensure_future(server.process.wait()),  # noqa: TID251 - awaited and cancelled right here
-            asyncio.ensure_future(self._stopping.wait()),  # noqa: TID251 - the same
-        }
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waiting:
-                one.cancel()
+        waiting = (
+            self._group.create_task(server.process.wait()),
+            self._group.create_task(self._stopping.wait()),
+        )
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for one in waiting:
+            one.cancel()
 
     async def _stop(self, server: _Server) -> None:
         """End a server and whatever it started."""
