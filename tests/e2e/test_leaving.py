@@ -1,0 +1,118 @@
+"""A client leaves at any moment of a request: the server sees it within a second, and nothing stays in flight."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from tests.e2e.front import gateway, idle
+
+MOMENTS = 500
+AT_ONCE = 25
+SPAN = 0.08
+"""Seconds from the start of a request within which its client leaves: the server is silent for the first third."""
+
+WITHIN = 1.0
+CHUNK = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}\n\n'
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
+CONTROL = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 25\r\n\r\n{"data":[{"id":"m/big"}]}'
+
+
+class Slow:
+    """A server whose answers never end. It knows of each request when it came and when its client was gone."""
+
+    def __init__(self):
+        self.gone = {}
+
+    async def __call__(self, reader, writer):
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _one(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET"):
+            writer.write(CONTROL)
+            return True
+        headers = dict(line.split(b": ", 1) for line in head.lower().split(b"\r\n")[1:-2])
+        body = json.loads(await reader.readexactly(int(headers[b"content-length"])))
+        gone = self.gone[headers[b"x-request-id"].decode()] = asyncio.get_running_loop().create_future()
+        answering = asyncio.create_task(self._answer(writer, stream=body.get("stream", False)))
+        try:
+            while await reader.read(1):
+                pass
+        except ConnectionError:
+            pass
+        finally:
+            answering.cancel()
+            gone.set_result(asyncio.get_running_loop().time())
+        return False
+
+    async def _answer(self, writer, *, stream):
+        await asyncio.sleep(SPAN / 3)
+        writer.write(STREAM if stream else WHOLE)
+        while True:
+            await asyncio.sleep(0.003)
+            writer.write(b"%x\r\n%b\r\n" % (len(CHUNK), CHUNK) if stream else b" ")
+
+
+def request(identity, *, endpoint, stream):
+    asked = (
+        {"prompt": "hi"} if endpoint == "completions" else {"messages": [{"role": "user", "content": "hi"}]}
+    )
+    body = json.dumps({"model": "m/big", "stream": stream, **asked}).encode()
+    return (
+        b"POST /v1/%b HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+        b"x-request-id: %b\r\n\r\n" % (endpoint.encode(), len(body), identity.encode())
+    ) + body
+
+
+async def leave(url, identity, rng):
+    """Send a request and be gone after a random time. Returns when that was."""
+    host, port = url.removeprefix("http://").split(":")
+    asked = request(
+        identity, endpoint=rng.choice(("chat/completions", "completions")), stream=rng.random() < 0.5
+    )
+    sent = rng.choice((len(asked), len(asked), len(asked), rng.randrange(len(asked))))
+    stay, hard = rng.uniform(0.0, SPAN), rng.random() < 0.5
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(asked[:sent])
+    await asyncio.sleep(stay)
+    left = asyncio.get_running_loop().time()
+    if hard:
+        writer.transport.abort()
+    else:
+        writer.close()
+    return left
+
+
+@pytest.mark.parametrize("upstream", ["lean", "httpx"])
+async def test_the_server_sees_a_client_leave_at_any_moment(tmp_path, upstream):
+    rng = random.Random(11)  # noqa: S311 - not for secrets
+    slow, records = Slow(), asyncio.Queue()
+    seen = 0
+    listener = await asyncio.start_server(slow, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    backends = [{"name": "slow", "url": f"http://127.0.0.1:{port}", "model": "m/big"}]
+    async with gateway(tmp_path, backends, on_record=[records.put_nowait], upstream=upstream) as url:
+        await idle(url)
+        for batch in range(MOMENTS // AT_ONCE):
+            names = [f"{batch}-{number}" for number in range(AT_ONCE)]
+            left = await asyncio.gather(*(leave(url, name, rng) for name in names))
+            await idle(url)
+            for name, when in zip(names, left, strict=True):
+                if name in slow.gone:
+                    seen += 1
+                    assert await asyncio.wait_for(slow.gone[name], WITHIN) - when < WITHIN
+    statuses = [records.get_nowait().outcome.status for _ in range(records.qsize())]
+    assert seen > MOMENTS / 2
+    assert len(statuses) >= seen
+    assert set(statuses) == {"cancelled"}
+    listener.close()
+    await listener.wait_closed()
