@@ -28,7 +28,10 @@ _ANSWER_CHARS: Final = 200
 _FOLLOW_UP_CHARS: Final = 120
 _CONTEXT_CHARS: Final = 300
 _SUPPLIED_LINE: Final = 120
-_QUOTES: Final = re.compile('["\u201c\u201d\u00ab\u00bb\u300c\u300d]')
+_QUOTE_SIGNS: Final = '"\u201c\u201d\u00ab\u00bb\u300c\u300d'
+_QUOTES: Final = re.compile(f"[{_QUOTE_SIGNS}]")
+# A look for the signs without which an expression cannot match costs a tenth of the expression.
+_OPERATOR_SIGNS: Final = "=<>\u2264\u2265^+*/\u00d7\u00f7%"
 _QUESTION_MARKS: Final = "?\uff1f\u061f"
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _COMMON_WORDS: Final = """
@@ -119,6 +122,10 @@ def _ends(text: str, head: int, tail: int) -> str:
     return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
 
 
+def _any_of(signs: str, text: str) -> bool:
+    return any(sign in text for sign in signs)
+
+
 def _content(text: str) -> frozenset[str]:
     """The stems of the words that carry meaning."""
     return frozenset(
@@ -135,7 +142,7 @@ def _supplied(text: str, chars: int) -> int:
     """Characters of what looks given: long lines beside others, a quotation, the rest after a colon."""
     lines = [len(line) for line in text.splitlines() if line.strip()]
     given = sum(length for length in lines if length > _SUPPLIED_LINE) if len(lines) > 1 else 0
-    quoted = max(map(len, _QUOTES.split(text)[1:-1:2]), default=0)
+    quoted = max(map(len, _QUOTES.split(text)[1:-1:2]), default=0) if _any_of(_QUOTE_SIGNS, text) else 0
     before, colon, after = text.partition(":")
     behind = len(after) if colon and len(before) <= _SUPPLIED_LINE else 0
     given = max(given, quoted if quoted > _SUPPLIED_LINE else 0, behind)
@@ -234,10 +241,10 @@ def read(
         code_request=foreign.code_request or lexicon.CODE_REQUEST.search(ask) is not None,
         code_in=lexicon.CODE_IN.search(ask) is not None,
         code_task=lexicon.CODE_TASK.search(ask) is not None,
-        latex=len(lexicon.LATEX.findall(text)),
+        latex=len(lexicon.LATEX.findall(text)) if _any_of("\\$", text) or not text.isascii() else 0,
         latex_text=len(lexicon.LATEX_TEXT.findall(text)),
         numbers=len(lexicon.NUMBER.findall(text)) + len(words & lexicon.NUMBER_WORDS),
-        operators=len(lexicon.OPERATOR.findall(text)),
+        operators=len(lexicon.OPERATOR.findall(text)) if _any_of(_OPERATOR_SIGNS, text) else 0,
         math_words=len(words & lexicon.MATH_WORDS) + foreign.math_terms,
         math_count=lexicon.MATH_COUNT.search(ask) is not None,
         math_task=lexicon.MATH_TASK.search(ask) is not None,
@@ -247,7 +254,7 @@ def read(
         creative=lexicon.CREATIVE.search(ask) is not None,
         translation=foreign.translation or lexicon.TRANSLATION.search(ask) is not None,
         supplied_chars=_supplied(last.text, last.chars),
-        question=any(mark in ask for mark in _QUESTION_MARKS),
+        question=_any_of(_QUESTION_MARKS, ask),
         tool_overlap=offer.overlap,
         tool_name_overlap=offer.name_overlap,
         tool_text=before.tools,

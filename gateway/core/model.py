@@ -15,7 +15,7 @@ from gateway.core.features import WORKLOADS
 from gateway.core.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -101,9 +101,9 @@ class Model:
         )
 
 
-def compose(contents: NDArray[np.float64], foreign: float) -> dict[str, float]:
+def compose(contents: Sequence[float], foreign: float) -> dict[str, float]:
     """Probability by label, from the probabilities of contents and of an answer not in English."""
-    math, code, chat, tool, translation, grounded = contents.tolist()
+    math, code, chat, tool, translation, grounded = contents
     scores = {
         "math": math,
         "code": code,
@@ -144,9 +144,12 @@ class TrainedClassifier:
     def _scores(self, view: RequestView, row: NDArray[np.float32]) -> Mapping[str, float]:
         content, language = self._model.temperatures
         logits = self._logits(view, row)
-        steep = np.exp((logits[:-1] - logits[:-1].max()) / content)
-        foreign = 1 / (1 + exp(min(max(-float(logits[-1]) / language, -30.0), 30.0)))
-        return compose(steep / steep.sum(), foreign)
+        *contents, odds = logits.tolist()
+        highest = max(contents)
+        steep = [exp((logit - highest) / content) for logit in contents]
+        total = sum(steep)
+        foreign = 1 / (1 + exp(min(max(-odds / language, -30.0), 30.0)))
+        return compose([one / total for one in steep], foreign)
 
     def _logits(self, view: RequestView, row: NDArray[np.float32]) -> NDArray[np.float64]:
         read, model = grams.read(view), self._model

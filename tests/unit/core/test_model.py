@@ -121,7 +121,7 @@ def test_a_request_without_text_gets_no_label_of_its_own() -> None:
 
 
 def test_compose_divides_by_language() -> None:
-    scores = compose(np.array([0.1, 0.1, 0.4, 0.1, 0.1, 0.2]), 0.25)
+    scores = compose([0.1, 0.1, 0.4, 0.1, 0.1, 0.2], 0.25)
     assert scores == pytest.approx(
         {"math": 0.1, "code": 0.1, "chat": 0.3, "tool_use": 0.1, "multilingual": 0.25, "grounded": 0.15}
     )
