@@ -159,11 +159,14 @@ class Trial:
 
     async def _take(self, response: UpstreamResponse, patience: Patience) -> None:
         content_type = names.first(response.headers, b"content-type") or b""
+        encoded = names.first(response.headers, b"content-encoding") not in {None, b"identity"}
+        if encoded and self._client.started:
+            raise UpstreamError("headers", "protocol", "a compressed answer to a stream that has begun")
         if response.status >= 400:
             body = await self._whole(response, patience, ERROR_LIMIT)
             self.held = Answer(response.status, response.headers, body)
             self.error = f"status:{response.status}"
-        elif content_type.startswith(b"text/event-stream"):
+        elif content_type.startswith(b"text/event-stream") and not encoded:
             await self._stream(response, patience)
         elif content_type.startswith(b"application/json"):
             await self._document(response, patience)

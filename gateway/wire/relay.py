@@ -76,6 +76,12 @@ class Relay:
 
     async def _read(self, exchange: Exchange) -> bytes | None:
         """The request body; None if the exchange ended with reading it."""
+        declared = names.first(exchange.headers, b"content-length")
+        if (
+            declared is not None and int(declared) > self.body_limit
+        ):  # who asks whether to send it is told not to
+            await exchange.refuse(errors.too_large(self.body_limit))
+            return None
         body = await exchange.client.body(self.body_limit)
         if isinstance(body, errors.Problem):
             await exchange.refuse(body)
