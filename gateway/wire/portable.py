@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import aiohttp
 import httpx
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
     from gateway.wire.headers import Headers
     from gateway.wire.upstream import Sink, UpstreamRequest
-
-
-PIECE: Final = 2**18
-"""Bytes of a body that are handed over at a time: the client is slow with more, and warns of it."""
 
 
 class HttpxUpstream:
@@ -37,14 +33,11 @@ class HttpxUpstream:
 
     async def send(self, request: UpstreamRequest, connect_timeout: float) -> HttpxResponse:
         """See :class:`~gateway.wire.upstream.Upstream`."""
-        headers, content = request.headers, request.body
-        if len(content) > PIECE:
-            headers = [*headers, (b"content-length", str(len(content)).encode())]
         outgoing = httpx.Request(
             request.method,
             request.url,
-            headers=headers,
-            content=_pieces(content) if len(content) > PIECE else content,
+            headers=request.headers,
+            content=request.body,
             extensions={"timeout": {"connect": connect_timeout}},
         )
         try:
@@ -98,11 +91,6 @@ class HttpxResponse:
         except (httpx.TransportError, aiohttp.ClientError, RuntimeError) as error:
             # A pool closed while an answer is read makes aiohttp raise a RuntimeError.
             raise UpstreamError("headers", "reset", str(error)) from error
-
-
-async def _pieces(body: bytes) -> AsyncGenerator[bytes, None]:
-    for at in range(0, len(body), PIECE):
-        yield body[at : at + PIECE]
 
 
 def _session(tls: ssl.SSLContext | None, keepalive: float) -> aiohttp.ClientSession:
