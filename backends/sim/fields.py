@@ -40,6 +40,17 @@ class RefusalError(Exception):
         return text.encode("utf-8", "replace")
 
 
+class UnreadableError(RefusalError):
+    """A body that no JSON parser gets to the end of: the framework answers, not vLLM."""
+
+    def __init__(self) -> None:
+        super().__init__("There was an error parsing the body")
+
+    def body(self) -> bytes:
+        """The JSON that a real server answers with."""
+        return json.dumps({"detail": self.message}, separators=(",", ":")).encode()
+
+
 def decode(raw: bytes) -> dict[str, Any]:
     """The JSON object of a body.
 
@@ -53,8 +64,10 @@ def decode(raw: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         problem = _problem("json_invalid", f"body.{error.pos}", "JSON decode error", {})
         raise _invalid([problem | {"ctx": {"error": error.msg}}]) from None
-    except UnicodeDecodeError:
-        raise RefusalError("There was an error parsing the body", kind="Bad Request") from None
+    except (ValueError, RecursionError):  # no UTF-8, an endless number, nested too deep
+        raise UnreadableError from None
+    if body is None:
+        raise _invalid([_problem("missing", "body", "Field required", "None")])
     if not isinstance(body, dict):
         text = "Input should be a valid dictionary or object to extract fields from"
         raise _invalid([_problem("model_attributes_type", "body", text, body)])

@@ -36,11 +36,13 @@ class Prompt:
         """A prompt from text or ids.
 
         Raises:
-            RefusalError: An id is out of vocabulary.
+            RefusalError: An id is out of vocabulary, or there is none.
         """
         if isinstance(prompt, str):
             text = tokens.well_formed(prompt)
             return cls(text, tokens.count(text))
+        if not prompt:
+            raise RefusalError("The decoder prompt cannot be empty")
         try:
             return cls(tokens.decode(prompt), len(prompt), prompt)
         except ValueError as error:

@@ -50,7 +50,7 @@ def example(schema: object, rng: Random) -> Any:  # noqa: ANN401 - a JSON value
     root = schema if isinstance(schema, dict) else {}
     try:
         return _Maker(root, rng).value(root, "", 0)
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, RecursionError, TypeError) as error:
         raise ValueError(f"not a JSON schema: {error}") from error
 
 

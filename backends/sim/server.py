@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 from dataclasses import dataclass, field
@@ -179,11 +180,15 @@ class Simulator:
         for prompt in prompts:
             check_length(prompt.count, call.max_tokens, options.max_model_len)
         writer = Writer(call, request.header(ASIDE), self._rng)
-        planned = [
-            (prompt, plan(call, prompt, options.max_model_len - prompt.count, writer, choice))
-            for prompt in prompts
-            for choice in range(call.n)
-        ]
+        planned = []
+        for prompt in prompts:
+            for choice in range(call.n):
+                if planned:
+                    await asyncio.sleep(0)  # thousands of choices must not keep others waiting
+                answer = plan(call, prompt, options.max_model_len - prompt.count, writer, choice)
+                planned.append((prompt, answer))
+        if self._realtime.closed:
+            raise engine_dead()
         bodies = self._bodies(request, call, prompts)
         exchange = Exchange(call, bodies, self._realtime, self._measures, options.reporting)
         for prompt, answer in planned:

@@ -11,6 +11,7 @@ from backends.sim.look import ASIDE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MAX_CHOICES: Final = 16_384
 _MAX_LOGPROBS: Final = 20
 _ROLES: Final = (
     ("ChatCompletionDeveloperMessageParam", ("role",)),
@@ -122,6 +123,9 @@ def check(call: Call, *, served: Sequence[str], max_model_len: int, drafts: bool
         raise _out_of_range("max_tokens", asked, f"{text} Please request fewer output tokens.")
     if call.n < 1:
         raise RefusalError(f"n must be at least 1, got {call.n}.")
+    if call.n > _MAX_CHOICES:
+        advice = "To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable."
+        raise RefusalError(f"n must be at most {_MAX_CHOICES}, got {call.n}. {advice}")
     for name, value, allowed, rule in (
         ("temperature", call.temperature, call.temperature >= 0, "must be non-negative"),
         ("top_p", call.top_p, 0 < call.top_p <= 1, "must be in (0, 1]"),

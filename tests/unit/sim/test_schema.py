@@ -61,3 +61,11 @@ def test_a_schema_that_contains_itself_ends() -> None:
 
 def test_a_string_is_as_long_as_it_must_be() -> None:
     assert len(example({"type": "string", "minLength": 300}, Random(1))) == 300
+
+
+def test_a_schema_without_bottom_is_refused() -> None:
+    schema: Any = {}
+    for _ in range(3000):
+        schema = {"allOf": [schema]}
+    with pytest.raises(ValueError, match="not a JSON schema"):
+        example(schema, Random(1))

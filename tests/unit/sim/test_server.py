@@ -186,3 +186,43 @@ def test_a_schema_that_is_none_is_refused(ask: Make, schema: Any) -> None:
     assert ask("POST", CHAT, body(response_format=strict)).status == 400
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     assert ask("POST", CHAT, body(tools=[tool], tool_choice="required")).status == 400
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[" * 3000, b'{"a":' * 3000 + b"1" + b"}" * 3000, b'{"n":' + b"9" * 5000 + b"}"]
+)
+def test_a_body_that_no_parser_ends_is_refused(ask: Make, raw: bytes) -> None:
+    answer = ask("POST", CHAT, raw)
+    assert (answer.status, answer.json) == (400, {"detail": "There was an error parsing the body"})
+
+
+def test_an_empty_list_of_ids_is_refused(ask: Make) -> None:
+    answer = ask("POST", TEXT, {"prompt": [[]]})
+    assert (answer.status, answer.json["error"]["message"]) == (400, "The decoder prompt cannot be empty")
+
+
+def test_many_choices_do_not_keep_others_waiting(virtual: Make, client: Make, simulator: Make) -> None:
+    async def main() -> tuple[bool, int]:
+        server = simulator()
+        many = asyncio.get_running_loop().create_task(
+            client(server).ask("POST", CHAT, body(n=100, max_tokens=1))
+        )
+        await asyncio.sleep(0)
+        probe = await client(server).ask("GET", "/metrics")
+        planning = b'vllm:request_params_n_count{engine="0",model_name="tiny"} 0.0' in probe.body
+        return planning, len((await many).json["choices"])
+
+    assert virtual(main()) == (True, 100)
+
+
+def test_an_engine_that_dies_while_answers_are_planned_answers(
+    virtual: Make, client: Make, simulator: Make
+) -> None:
+    async def main() -> int:
+        server = simulator()
+        many = asyncio.get_running_loop().create_task(client(server).ask("POST", CHAT, body(n=100)))
+        await asyncio.sleep(0)
+        server.close()
+        return int((await many).status)
+
+    assert virtual(main()) == 500

@@ -152,3 +152,13 @@ def test_prompt_and_answer_must_fit_the_context() -> None:
         check_length(1000, 25, 1024)
     with pytest.raises(RefusalError, match="exceeds this limit even without any output tokens"):
         check_length(1024, 1, 1024)
+
+
+def test_choices_are_bounded() -> None:
+    assert checked(n=16_384).n == 16_384
+    refusal = refused(n=16_385)
+    assert refusal.message == (
+        "n must be at most 16384, got 16385. To increase this limit, set the VLLM_MAX_N_SEQUENCES "
+        "environment variable."
+    )
+    assert refusal.param is None
