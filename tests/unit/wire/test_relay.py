@@ -44,6 +44,15 @@ async def test_usage_that_was_asked_for_is_passed_on_and_the_body_goes_out_as_it
     assert bench.upstream.requests[0].body == given
 
 
+async def test_arguments_of_a_tool_that_come_in_one_event_arrive_as_they_came():
+    call = b'data: {"id":"c","choices":[{"delta":{"tool_calls":[{"index":0,"id":"t1","function":{"name":"f","arguments":"{\\"q\\": \\"\xc3\xa4\\"}"}},{"index":1,"id":"t2","function":{"name":"g","arguments":"{}"}}]},"finish_reason":null}]}\n\n'
+    last = b'data: {"id":"c","choices":[{"delta":{"tool_calls":[{"index":1,"function":{"arguments":" "}}]},"finish_reason":"tool_calls"}]}\n\n'
+    bench = Bench(a=[stream(ROLE + call, last + USAGE, DONE)])
+    client = await bench.talk()
+    assert client.body == ROLE + call + last + DONE
+    assert bench.record.outcome.status == "ok"
+
+
 async def test_a_whole_answer_passes_byte_for_byte_with_our_headers():
     said = b'{"id":"x","model":"m","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4},"unknown":1.50}'
     bench = Bench(a=[answer(said)])
