@@ -64,9 +64,9 @@ $(VENV)/.test: $(VENV)/.core requirements-test.lock
 	touch $@
 
 tests/contract/node/node_modules/.stamp: tests/contract/node/package-lock.json
-	@if command -v npm >/dev/null 2>&1; then npm ci --prefix tests/contract/node --no-audit --no-fund --loglevel=error; \
-	else echo "npm is not installed: the Node SDK contract tests will be skipped"; mkdir -p $(@D); fi
-	touch $@
+	@if command -v npm >/dev/null 2>&1; then \
+		npm ci --prefix tests/contract/node --no-audit --no-fund --loglevel=error && touch $@; \
+	else echo "npm is not installed: the Node SDK contract tests will be skipped"; fi
 
 $(VLLM_VENV)/.stamp: tests/vllm/env.sh tests/vllm/requirements.lock
 	$(PYTHON) tools/mkvenv.py $(VLLM_VENV)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from gateway.cli.route_table import Routes
     from gateway.core.outcome import Record
 
+USUAL_PORT = 8000
 READY_SECONDS = 60.0
+_ADDRESS = re.compile(r"(?<=url: http://127\.0\.0\.1:)\d+")
 MODELS = ("gemma-4-31b", "qwen3.6-35b")
 
 
@@ -40,7 +42,10 @@ def demo(
     ] = False,
     requests: Annotated[int, typer.Option(help="Prompts to send.", min=1)] = 1000,
     concurrency: Annotated[int, typer.Option(help="Requests open at once.", min=1)] = 64,
-    port: Annotated[int, typer.Option(help="Port of the gateway; 0 takes a free one.")] = 8000,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port of the gateway. [default: 8000, or a free one]", show_default=False),
+    ] = None,
     speed: Annotated[float, typer.Option(help="Times as fast as the modelled GPUs.", min=0.1)] = 1.0,
 ) -> None:
     """Show the whole product on this machine, without a GPU.
@@ -64,7 +69,8 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="specroute-demo-") as folder:
         show = Demo(Path(folder), requests=requests, concurrency=concurrency, port=port, speed=speed)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            raise typer.Exit(runner.run(show.run(once=once)))
+            code = runner.run(show.run(once=once))
+    raise typer.Exit(code)
 
 
 class DemoError(Exception):
@@ -74,7 +80,9 @@ class DemoError(Exception):
 class Demo:
     """One showing: a fleet in a process of its own, the gateway here, a client in a third process."""
 
-    def __init__(self, folder: Path, *, requests: int, concurrency: int, port: int, speed: float) -> None:
+    def __init__(
+        self, folder: Path, *, requests: int, concurrency: int, port: int | None, speed: float
+    ) -> None:
         from rich.console import Console
 
         from gateway.cli.route_table import WIDTH, Routes
@@ -90,46 +98,47 @@ class Demo:
         self._labels: dict[str, str] = {}
         self._expected: dict[str, str] = {}
         self._recorded = asyncio.Event()
+        self._shown = False
+        self._ports: list[int] = []
 
     async def run(self, *, once: bool) -> int:
         """Show it. Returns the exit code."""
-        stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        showing = loop.create_task(self._show(once=once), name="demo")
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        showing = loop.create_task(self._show(stop, once=once), name="demo")
-        stopped = loop.create_task(stop.wait(), name="stop")
-        await asyncio.wait((showing, stopped), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not showing.done():
-            showing.cancel()
+            loop.add_signal_handler(number, showing.cancel)
         try:
             return await showing
         except asyncio.CancelledError:
-            return 0 if not once else 130
+            self._console.print("stopped")
+            return 0 if self._shown else 130
         except DemoError as error:
             self._console.print(f"[red]{error}")
             return 1
 
-    async def _show(self, stop: asyncio.Event, *, once: bool) -> int:
+    async def _show(self, *, once: bool) -> int:
         fleet, policy = self._files()
         self._console.print(f"Fleet and policy of this demo: {fleet} and {policy}", soft_wrap=True)
         async with self._fleet(fleet), self._gateway(fleet, policy) as url:
             await self._ready(url)
             failures = await self._drive(url)
             self._report(failures)
+            self._shown = True
             if not once:
                 self._invite(url, policy)
-                await stop.wait()
+                await asyncio.Event().wait()  # until the signal cancels it
             return 1 if failures else 0
 
     def _files(self) -> tuple[Path, Path]:
         """The sample fleet on free ports, and the demo's policy, where they can be edited."""
         text = sample("fleet.yaml").read_text()
-        address = re.compile(r"(?<=url: http://127\.0\.0\.1:)\d+")
         fleet, policy = self._folder / "fleet.yaml", self._folder / "policy.yaml"
-        fleet.write_text(address.sub(lambda _: str(_free_port()), text))
+        self._ports = [_free_port() for _ in _ADDRESS.findall(text)]
+        taken = iter(self._ports)
+        fleet.write_text(_ADDRESS.sub(lambda _: str(next(taken)), text))
         policy.write_text(sample("demo.yaml").read_text())
+        for schema in ("fleet.schema.json", "policy.schema.json"):  # for editors
+            (self._folder / schema).write_text(sample(schema).read_text())
         return fleet, policy
 
     @asynccontextmanager
@@ -139,9 +148,20 @@ class Demo:
             sys.executable, *command, stdout=asyncio.subprocess.DEVNULL, start_new_session=True
         )
         try:
+            await self._listening(process)
             yield
         finally:
             await _end(process)
+
+    async def _listening(self, process: Process) -> None:
+        """Wait until every server of the fleet takes connections."""
+        with self._console.status("Starting the simulated servers …"):
+            async with asyncio.timeout(READY_SECONDS):
+                for port in self._ports:
+                    while not await _accepts(port):
+                        if process.returncode is not None:
+                            raise DemoError("the simulated servers did not start")
+                        await asyncio.sleep(0.1)
 
     @asynccontextmanager
     async def _gateway(self, fleet: Path, policy: Path) -> AsyncIterator[str]:
@@ -151,15 +171,24 @@ class Demo:
         from gateway.runtime.reload import load_files
         from gateway.settings import Settings
 
-        settings = Settings(fleet=fleet, policy=policy, port=self._port, log_level="warning")
+        settings = Settings(fleet=fleet, policy=policy, port=self._free(), log_level="warning")
         loaded = load_files(fleet, policy, os.environ)
         if not isinstance(loaded, Loaded):
             raise DemoError("\n".join(map(str, loaded.problems)))
+        async with serving(Gateway(settings, loaded, on_record=[self._record]), settings) as url:
+            yield url
+
+    def _free(self) -> int:
+        """The port that was asked for; if none was, the usual one or, where that is taken, any."""
+        port = USUAL_PORT if self._port is None else self._port
         try:
-            async with serving(Gateway(settings, loaded, on_record=[self._record]), settings) as url:
-                yield url
+            with socket.create_server(("127.0.0.1", port)):
+                return port
         except OSError as error:
-            raise DemoError(f"port {self._port}: {error.strerror}; choose another with --port") from None
+            if self._port is not None:
+                raise DemoError(f"port {port}: {error.strerror}; choose another with --port") from None
+            self._console.print(f"Port {port} is taken; the gateway takes another.")
+            return 0
 
     def _record(self, record: Record) -> None:
         self._routes.add(record)
@@ -172,12 +201,11 @@ class Demo:
         import httpx
 
         async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(READY_SECONDS):
-            with self._console.status("Starting eight simulated servers …"):
-                while True:
-                    backends = (await client.get(f"{url}/status")).json()["fleet"]["backends"]
-                    if all(backend["running"] is not None for backend in backends):
-                        return
-                    await asyncio.sleep(0.2)
+            while True:
+                backends = (await client.get(f"{url}/status")).json()["fleet"]["backends"]
+                if all(backend["running"] is not None for backend in backends):
+                    return
+                await asyncio.sleep(0.2)
 
     async def _drive(self, url: str) -> list[str]:
         """Send the prompts from a process of its own. Returns what went wrong, a line each."""
@@ -213,13 +241,14 @@ class Demo:
         return failures
 
     def _report(self, failures: list[str]) -> None:
-        from gateway.cli.route_table import TOO_FEW
+        from gateway.cli.route_table import NOTES
 
         console = self._console
         console.print("\nWhat was routed where, on simulated servers with the speeds published for MI300X")
         for table in self._routes.tables():
             console.print(table)
-        console.print(f"[dim]{TOO_FEW}")
+        for note in NOTES:
+            console.print(f"[dim]{note}")
         for line in self._routes.totals():
             console.print(f"• {line}")
         right = sum(self._labels.get(identity) == label for identity, label in self._expected.items())
@@ -227,8 +256,8 @@ class Demo:
             f"• {right} of {len(self._expected)} prompts were given the workload they were written for"
         )
         console.print(
-            "• The gain is over no speculation. Whether routing by workload beats one good configuration "
-            "everywhere is another question, which this short run does not answer."
+            "• A quarter of the requests went to the baselines, to measure the gain over no speculation. "
+            "Whether routing by workload beats one good configuration everywhere this run does not answer."
         )
         for line in failures:
             console.print(f"[red]failed: {line}")
@@ -236,27 +265,35 @@ class Demo:
             console.print(f"• all {self._requests} requests succeeded")
 
     def _invite(self, url: str, policy: Path) -> None:
-        from rich.syntax import Syntax
-
         self._console.print(f"\n[bold]The gateway stays up at {url} until Ctrl-C.[/bold] Try:")
-        self._console.print(
-            Syntax(_TRY.format(url=url, policy=policy, model=MODELS[0]), "text", word_wrap=True)
-        )
+        text = _TRY.format(url=url, policy=policy, model=MODELS[0], python=os.path.relpath(sys.executable))
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 _TRY = """\
 curl {url}/v1/chat/completions -H 'content-type: application/json' -i \\
-  -d '{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "What is 17 * 23?"}}]}}'
+  -d '{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "What is 7 * 8?"}}]}}'
 
+{python}
 from openai import OpenAI
 client = OpenAI(base_url="{url}/v1", api_key="any")
 print(client.chat.completions.create(model="{model}", messages=[{{"role": "user", "content": "Hi"}}]))
 
-curl {url}/-/decide -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Fix this SQL"}}]}}'
+curl -s {url}/-/decide \\
+  -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Fix SQL"}}]}}' | python3 -m json.tool
 curl {url}/status          what is in force and how every server is
 curl {url}/metrics         everything measured, for Prometheus
 edit {policy}   a change is in force at once; /-/policy says what is wrong with it
 """
+
+
+async def _accepts(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def _free_port() -> int:

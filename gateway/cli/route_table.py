@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 WIDTH = 132
 """Columns that a table needs."""
 
-TOO_FEW = f"too few: less than {MIN_REQUESTS} effective requests with a draft or on the baseline"
+NOTES = (
+    f"too few: less than {MIN_REQUESTS} requests' worth of decoding on one of the two sides",
+    "tokens/s: of all streams together, over the whole run",
+    "a second choice takes what the first has no room for, so it is less loaded and may look faster",
+)
 
 _NUMBERS = (
     "\nrequests", "\nshare", "TTFT p50\nms", "p99\nms", "TPOT\nms", "output\ntokens/s",
@@ -112,8 +116,12 @@ class Routes:
                     sides[side] = sides[side].plus(sums)
             told = compare(sides[False], sides[True])
             counts = f"{sides[False].requests} requests with a draft, {sides[True].requests} on the baseline"
-            said = f"decodes {_speedup(told)} times as fast" if isinstance(told, Speedup) else f"? {told}"
-            lines.append(f"{target}: {counts}; a stream with a draft {said}")
+            said = (
+                f"a stream with a draft decodes {_speedup(told)} times as fast"
+                if isinstance(told, Speedup)
+                else f"too few to compare ({told})"
+            )
+            lines.append(f"{target}: {counts}; {said}")
         return lines
 
 

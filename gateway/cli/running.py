@@ -80,7 +80,8 @@ def run(settings: Settings) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it writes a line for every scrape
+    for noisy in ("httpx", "watchfiles.main"):  # a line for every scrape, and for every file beside ours
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     loaded = load_files(settings.fleet, settings.policy, os.environ)
     for problem in (*(loaded.problems if isinstance(loaded, Invalid) else ()), *loaded.warnings):
         print(problem, file=sys.stderr)

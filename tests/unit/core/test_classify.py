@@ -132,3 +132,23 @@ def test_the_reason_of_a_model_is_its_confidence() -> None:
 def test_a_rule_of_another_version_has_a_reason_too() -> None:
     found = dataclasses.replace(label("Tell me about Rome."), source="rule:retired")
     assert "rule retired" in reason(found, extract(view("hello")))
+
+
+class Learnt:
+    """Labels learnt from examples that know one word."""
+
+    labels = ("legal",)
+
+    def best(self, view: RequestView) -> tuple[str, float] | None:
+        return ("legal", 0.8) if "contract" in view.turns[-1].text else None
+
+
+def test_labels_learnt_from_examples_go_before_the_classifier_and_say_so() -> None:
+    settings = dataclasses.replace(SETTINGS, examples=Learnt())  # type: ignore[arg-type]
+    asked = view("Is this contract void?")
+    found = classify(asked, extract(asked), settings, RULES)
+    assert found == Classification("legal", 0.8, "examples")
+    assert reason(found, extract(asked)) == (
+        "legal, because it is like the examples of that label (confidence 0.80)"
+    )
+    assert label("Prove that 2 + 2 = 4", settings).label == "math"
