@@ -37,7 +37,7 @@ class Settings(BaseSettings):
         default=2.0, gt=0, description="seconds after which a call of a probe has failed"
     )
     upstream: Literal["lean", "httpx"] = Field(
-        default="lean", description="client for the backends: our own, or httpx for proxies and special TLS"
+        default="lean", description="client for the backends: our own, or httpx over aiohttp"
     )
     body_limit: int = Field(default=32 * 2**20, gt=0, description="largest request body, in bytes")
     max_requests: int = Field(

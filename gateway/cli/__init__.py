@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
+
+from gateway import __version__
 
 app = typer.Typer(
     name="specroute",
@@ -13,6 +17,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
+    ] = False,
+) -> None:
+    """Options of every command; the text of the help is the application's."""
+    if version:
+        print(__version__)
+        raise typer.Exit
 
 
 def main() -> None:
