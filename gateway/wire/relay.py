@@ -110,7 +110,7 @@ class Relay:
             if self._must_wait(decision, policy.queue):
                 # What makes requests find room at the same backends.
                 kind = (policy.revision, features.model, decision.route, features.hints.backend)
-                decision = await self._room(look, kind, policy.queue.wait)
+                decision = await self._room(look, kind, policy.queue)
             if isinstance(decision, NoCandidate):
                 await exchange.refuse(errors.refused(decision))
                 return
@@ -132,19 +132,24 @@ class Relay:
     def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting) -> bool:
         """Whether a request goes to the end of the queue: for want of room, or because others look for it."""
         queue = self.fleet.queue
-        wants_room = decision.busy if isinstance(decision, NoCandidate) else queue.moving
+        wants_room = _may_hope(decision, limits) if isinstance(decision, NoCandidate) else queue.moving
         return wants_room and limits.wait > 0.0 and len(queue) < limits.length
 
     async def _room(
-        self, look: Callable[[], Decision | NoCandidate], kind: Hashable, seconds: float
+        self, look: Callable[[], Decision | NoCandidate], kind: Hashable, limits: Waiting
     ) -> Decision | NoCandidate:
         """Wait until there is room, or none to wait for, or the time is over."""
 
         def settled() -> Decision | NoCandidate | None:
             found = look()
-            return None if isinstance(found, NoCandidate) and found.busy else found
+            return None if isinstance(found, NoCandidate) and _may_hope(found, limits) else found
 
-        return await self.fleet.queue.wait(kind, settled, seconds) or look()
+        return await self.fleet.queue.wait(kind, settled, limits.wait) or look()
+
+
+def _may_hope(refused: NoCandidate, limits: Waiting) -> bool:
+    """Whether there may be room before a request has waited for as long as it may."""
+    return refused.busy and (refused.back_in is None or refused.back_in <= limits.wait)
 
 
 async def _while_client_stays(client: Client, work: Coroutine[object, object, None]) -> None:

@@ -6,6 +6,7 @@ import pytest
 from gateway.core.fleet import Backend
 from gateway.core.outcome import Attempt
 from gateway.core.policy import Timeouts, Waiting
+from gateway.runtime import clock
 from gateway.wire.upstream import UpstreamError
 from tests.asgi import Conversation
 from tests.relaying import Bench, body
@@ -541,6 +542,15 @@ async def test_a_queue_that_is_full_refuses_at_once():
     assert client.headers[b"retry-after"] == b"1"
     freed(bench)
     assert (await first.end()).status == 200
+
+
+async def test_where_no_room_can_come_in_time_nobody_waits():
+    bench = crowded(wait=5.0)
+    now = clock.monotonic()
+    bench.fleet.finished("a", Attempt("a", "headers", "status:503", 503, now, now, retry_after=40.0))
+    client = await bench.talk(body())
+    assert client.status == 429
+    assert client.headers[b"retry-after"] == b"40"
 
 
 async def test_a_client_that_leaves_gives_its_place_in_the_queue_up():
