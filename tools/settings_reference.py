@@ -23,8 +23,8 @@ def reference() -> str:
         [
             "# Settings of a gateway process",
             "",
-            "Addresses, files and limits of one process, from the environment; `specroute serve` has options for the",
-            "commonest. How requests are routed is never a setting but [policy](policy.md). Made by",
+            "Addresses, files and limits of one process, from the environment; `specroute serve` has options",
+            "for the commonest. How requests are routed is never a setting but [policy](policy.md). Made by",
             "`python tools/settings_reference.py`.",
             "",
             "| variable | default | what it is |",

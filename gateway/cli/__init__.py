@@ -19,16 +19,19 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def top(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of every command; the text of the help is the application's."""
-    if version:
-        print(__version__)
-        raise typer.Exit
+    """Take the options that every command shares; the help is the application's."""
 
 
 def main() -> None:
