@@ -239,20 +239,21 @@ def read(
         code_names=len(words & lexicon.CODE_NAMES),
         code_words=len(words & lexicon.CODE_WORDS) + foreign.code,
         code_request=foreign.code_request or lexicon.CODE_REQUEST.search(ask) is not None,
-        code_in=lexicon.CODE_IN.search(ask) is not None,
+        code_in=not words.isdisjoint(lexicon.CODE_IN_WORDS) and lexicon.CODE_IN.search(ask) is not None,
         code_task=lexicon.CODE_TASK.search(ask) is not None,
         latex=len(lexicon.LATEX.findall(text)) if _any_of("\\$", text) or not text.isascii() else 0,
         latex_text=len(lexicon.LATEX_TEXT.findall(text)),
         numbers=len(lexicon.NUMBER.findall(text)) + len(words & lexicon.NUMBER_WORDS),
         operators=len(lexicon.OPERATOR.findall(text)) if _any_of(_OPERATOR_SIGNS, text) else 0,
         math_words=len(words & lexicon.MATH_WORDS) + foreign.math_terms,
-        math_count=lexicon.MATH_COUNT.search(ask) is not None,
+        math_count=not words.isdisjoint(lexicon.MATH_COUNT_WORDS)
+        and lexicon.MATH_COUNT.search(ask) is not None,
         math_task=lexicon.MATH_TASK.search(ask) is not None,
         math_other=foreign.math,
         math_sure=lexicon.MATH_SURE.search(ask) is not None,
         text_task=lexicon.TEXT_TASK.search(ask) is not None,
-        creative=lexicon.CREATIVE.search(ask) is not None,
-        translation=foreign.translation or lexicon.TRANSLATION.search(ask) is not None,
+        creative=_creative(ask, words),
+        translation=foreign.translation or _translation(ask, words),
         supplied_chars=_supplied(last.text, last.chars),
         question=_any_of(_QUESTION_MARKS, ask),
         tool_overlap=offer.overlap,
@@ -269,6 +270,16 @@ def read(
         follows_up=bool(answer) and last.chars < _FOLLOW_UP_CHARS,
         goes_on=bool(answer) and _goes_on(ask),
     )
+
+
+def _creative(ask: str, words: frozenset[str]) -> bool:
+    can_be = "role" in ask or not words.isdisjoint(lexicon.CREATIVE_WORDS)
+    return can_be and lexicon.CREATIVE.search(ask) is not None
+
+
+def _translation(ask: str, words: frozenset[str]) -> bool:
+    can_be = "translat" in ask or not words.isdisjoint(lexicon.TRANSLATION_WORDS)
+    return can_be and lexicon.TRANSLATION.search(ask) is not None
 
 
 def _goes_on(ask: str) -> bool:
