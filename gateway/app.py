@@ -121,6 +121,7 @@ class Gateway:
             exposition=self._telemetry.exposition,
             exposition_type=self._telemetry.content_type,
             seed=settings.seed,
+            body_limit=settings.body_limit,
         )
         self._control.include_router(routes.router())
 

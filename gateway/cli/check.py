@@ -64,10 +64,10 @@ def _load(
     if fleet is not None and policy is None:
         return load_fleet(read_text(fleet), str(fleet), env)
     if policy is not None and fleet is None:
-        return load_policy(read_text(policy), str(policy))
+        return load_policy(read_text(policy), str(policy), folder=policy.parent)
     fleet, policy = fleet or FLEET, policy or POLICY
     texts = read_text(fleet), read_text(policy)
-    return load(*texts, fleet_file=str(fleet), policy_file=str(policy), env=env)
+    return load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent, env=env)
 
 
 def _parts(value: Config | Fleet | Policy) -> tuple[Fleet | None, Policy | None]:

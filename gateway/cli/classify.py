@@ -178,7 +178,7 @@ def _settings(policy: Path | None) -> ClassifierSettings:
 
     if policy is None:
         return ClassifierSettings(threshold=0.0)
-    loaded = load_policy(read_text(policy), str(policy))
+    loaded = load_policy(read_text(policy), str(policy), folder=policy.parent)
     if isinstance(loaded, Invalid):
         refuse("\n".join(map(str, loaded.problems)))
     return loaded.value.classifier

@@ -103,7 +103,8 @@ def explain(
 def _config(fleet: Path, policy: Path) -> Config:
     from gateway.policy.load import Invalid, load
 
-    loaded = load(read_text(fleet), read_text(policy), fleet_file=str(fleet), policy_file=str(policy))
+    texts = read_text(fleet), read_text(policy)
+    loaded = load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent)
     if isinstance(loaded, Invalid):
         refuse("\n".join(map(str, loaded.problems)))
     return loaded.value

@@ -36,7 +36,7 @@ def folded(read: Grams) -> Grams:
     return grams.Grams(read.buckets >> _FOLD, read.weights)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LearntLabels:
     """Weights of each label.
 
@@ -49,6 +49,19 @@ class LearntLabels:
     names: tuple[str, ...]
     weights: NDArray[np.float64]
     biases: NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both give the same labels; arrays by themselves do not say so in one word."""
+        return (
+            isinstance(other, LearntLabels)
+            and self.names == other.names
+            and np.array_equal(self.weights, other.weights)
+            and np.array_equal(self.biases, other.biases)
+        )
+
+    def __hash__(self) -> int:
+        """Of the names; equal labels have equal ones."""
+        return hash(self.names)
 
     def best(self, view: RequestView) -> tuple[str, float] | None:
         """The likeliest of the labels with its probability, if it is likely enough."""

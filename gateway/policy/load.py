@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gateway.core.examples import LearntLabels, UnusableExamplesError
 from gateway.policy import compile as build
+from gateway.policy.beside import UnreadableError, read_beside
 from gateway.policy.checks import Placed, fit_problems, fleet_problems, name_problems, policy_problems
 from gateway.policy.schema import BackendSection, FleetFile, PolicyFile, RouteSection
 from gateway.policy.source import read
 from gateway.policy.validate import check, check_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from gateway.core.policy import Policy
     from gateway.policy.compile import Fleet
@@ -64,6 +65,7 @@ def load(
     *,
     fleet_file: str = "fleet.yaml",
     policy_file: str = "policy.yaml",
+    folder: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Loaded[Config] | Invalid:
     """Read both files and check each by itself and against the other.
@@ -73,10 +75,11 @@ def load(
         policy_text: Content of the policy file.
         fleet_file: Its name for messages.
         policy_file: Its name for messages.
+        folder: Of the policy file, to read the file of examples it names; None to read no file.
         env: The environment that holds API keys; None to check without the keys.
     """
     fleet, names, problems = _read_fleet(fleet_text, fleet_file, env)
-    policy, more = _read_policy(policy_text, policy_file, fleet, names)
+    policy, more = _read_policy(policy_text, policy_file, fleet, names, folder)
     config = None if fleet is None or policy is None else Config(fleet, policy)
     return _result(config, [*problems, *more])
 
@@ -89,10 +92,15 @@ def load_fleet(
     return _result(fleet, problems)
 
 
-def load_policy(text: str, file: str = "policy.yaml", fleet: Fleet | None = None) -> Loaded[Policy] | Invalid:
-    """Read a policy file and check it against a fleet, or by itself if there is none."""
+def load_policy(
+    text: str, file: str = "policy.yaml", fleet: Fleet | None = None, *, folder: Path | None = None
+) -> Loaded[Policy] | Invalid:
+    """Read a policy file and check it against a fleet, or by itself if there is none.
+
+    Other arguments are as of :func:`load`.
+    """
     names = None if fleet is None else frozenset(backend.name for backend in fleet.backends)
-    policy, problems = _read_policy(text, file, fleet, names)
+    policy, problems = _read_policy(text, file, fleet, names, folder)
     return _result(policy, problems)
 
 
@@ -127,16 +135,17 @@ def _read_fleet(
 
 
 def _read_policy(
-    text: str, name: str, fleet: Fleet | None, names: frozenset[str] | None
+    text: str, name: str, fleet: Fleet | None, names: frozenset[str] | None, folder: Path | None
 ) -> tuple[Policy | None, list[Problem]]:
     """The policy if it is right, and the problems; compared with the fleet as far as that is known."""
     source, problems = read(text, name)
     if source is None:
         return None, problems
     data = dict(source.data)
-    examples, unread = _examples(data, source, Path(name).parent)
+    examples, unread = _examples(data, source, folder)
     problems += unread
-    labels = _labels(data).union(examples.names if examples else ())
+    learnt = _used(data) if unread else examples.names if examples else ()
+    labels = _labels(data).union(learnt)
     sections, more = check_list(RouteSection, data, "routes", source, labels)
     top = check(PolicyFile, data, source, labels=labels)
     file = top.value
@@ -165,17 +174,33 @@ def _labels(data: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(label for label in given if isinstance(label, str))
 
 
+def _used(data: Mapping[str, Any]) -> Iterator[str]:
+    """The labels that a policy file uses; all may be right where those learnt from examples are not known."""
+    routes, classify = data.get("routes"), data.get("classify")
+    if isinstance(classify, dict) and isinstance(classify.get("default"), str):
+        yield classify["default"]
+    for route in routes if isinstance(routes, list) else ():
+        match = route.get("match") if isinstance(route, dict) else None
+        given = match.get("workload") if isinstance(match, dict) else None
+        yield from (one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str))
+
+
 def _examples(
-    data: Mapping[str, Any], source: Source, folder: Path
+    data: Mapping[str, Any], source: Source, folder: Path | None
 ) -> tuple[LearntLabels | None, list[Problem]]:
-    """The labels learnt from examples that a policy file names, and what is wrong with their file."""
+    """The labels learnt from examples that a policy file names, or why they are not there."""
     classify = data.get("classify")
     named = classify.get("examples") if isinstance(classify, dict) else None
     if not isinstance(named, str):
         return None, []
+    path = ("classify", "examples")
+    if folder is None:
+        wrong = f"{named!r} was not read, so labels learnt from examples are unchecked"
+        right = "check the file where it lies: specroute check --policy FILE"
+        return None, [source.problem(path, wrong, right, warning=True)]
     try:
-        return LearntLabels.from_json((folder / named).read_text(encoding="utf-8")), []
-    except (OSError, UnicodeDecodeError, UnusableExamplesError) as error:
+        return LearntLabels.from_json(read_beside(folder, named)), []
+    except (UnreadableError, UnusableExamplesError) as error:
         wrong = f"{named!r} cannot be used: {error}"
-        right = "make it with: specroute classify EXAMPLES.jsonl --train FILE"
-        return None, [source.problem(("classify", "examples"), wrong, right)]
+        right = "make it beside the policy: specroute classify EXAMPLES.jsonl --train FILE"
+        return None, [source.problem(path, wrong, right)]

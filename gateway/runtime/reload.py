@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-from asyncio import get_running_loop
+from asyncio import Lock, to_thread
 from contextlib import aclosing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from watchfiles import awatch
 
 from gateway.policy.compile import revision
 from gateway.policy.load import Config, Invalid, Loaded, load
 from gateway.policy.problems import Problem
+from gateway.runtime.tasks import spawn
 
 if TYPE_CHECKING:
     from asyncio import Event
@@ -46,7 +47,14 @@ def _load(
 ) -> Loaded[Config] | Invalid:
     match texts:
         case str(fleet), str(policy):
-            return load(fleet, policy, fleet_file=str(files.fleet), policy_file=str(files.policy), env=env)
+            return load(
+                fleet,
+                policy,
+                fleet_file=str(files.fleet),
+                policy_file=str(files.policy),
+                folder=files.policy.parent,
+                env=env,
+            )
         case _:
             return Invalid(tuple(one for one in texts if isinstance(one, Problem)), ())
 
@@ -54,6 +62,18 @@ def _load(
 def _mark(text: str | Problem) -> str | Problem:
     """What tells a text from another one."""
     return revision(text) if isinstance(text, str) else text
+
+
+_Marks: TypeAlias = tuple[str | Problem, str | Problem]
+
+
+def _news(
+    files: _Files, seen: _Marks, env: Mapping[str, str]
+) -> tuple[_Marks, Loaded[Config] | Invalid] | None:
+    """What the files say, with their marks; None if that is what they said before."""
+    texts = (_read(files.fleet), _read(files.policy))
+    marks = (_mark(texts[0]), _mark(texts[1]))
+    return None if marks == seen else (marks, _load(files, texts, env))
 
 
 class Configuration:
@@ -74,7 +94,8 @@ class Configuration:
             loaded: What they said at the start.
         """
         self._files = _Files(fleet, policy)
-        self._seen: tuple[str | Problem, ...] = (loaded.value.fleet.revision, loaded.value.policy.revision)
+        self._seen: _Marks = (loaded.value.fleet.revision, loaded.value.policy.revision)
+        self._reloading = Lock()
         self._changed: list[Callable[[Config], None]] = []
         self._rejected: list[Callable[[], None]] = []
         self.config = loaded.value
@@ -89,35 +110,40 @@ class Configuration:
         """Call this each time other files are found on disk and are bad."""
         self._rejected.append(callback)
 
-    def reload(self) -> bool:
+    async def reload(self) -> bool:
         """Read the files again; a mistake in them leaves in force what was. Returns whether all is well.
 
-        Files that say what they said at the last reading are not looked at any further.
+        Files that say what they said at the last reading are not looked at any further. They are read and
+        checked in a thread, one reload after the other, and come into force in the loop.
         """
-        texts = (_read(self._files.fleet), _read(self._files.policy))
-        seen = (_mark(texts[0]), _mark(texts[1]))
-        if seen == self._seen:
-            return not self.problems
-        self._seen = seen
-        loaded = _load(self._files, texts, os.environ)
-        if isinstance(loaded, Invalid):
-            if loaded.problems != self.problems:
-                for problem in loaded.problems:
-                    _log.error("%s (the last good configuration stays in force)", problem)
-            self.problems = loaded.problems
-            for rejected in self._rejected:
-                rejected()
-            return False
+        async with self._reloading:
+            news = await to_thread(_news, self._files, self._seen, os.environ)
+            if news is None:
+                return not self.problems
+            self._seen, loaded = news
+            if isinstance(loaded, Invalid):
+                self._reject(loaded)
+            else:
+                self._accept(loaded)
+            return isinstance(loaded, Loaded)
+
+    def _reject(self, loaded: Invalid) -> None:
+        if loaded.problems != self.problems:
+            for problem in loaded.problems:
+                _log.error("%s (the last good configuration stays in force)", problem)
+        self.problems = loaded.problems
+        for rejected in self._rejected:
+            rejected()
+
+    def _accept(self, loaded: Loaded[Config]) -> None:
         self.problems = ()
         self.warnings = loaded.warnings
-        if loaded.value != self.config:
-            self.config = loaded.value
-            _log.info(
-                "in force: policy %s, fleet %s", loaded.value.policy.revision, loaded.value.fleet.revision
-            )
-            for changed in self._changed:
-                changed(loaded.value)
-        return True
+        if loaded.value == self.config:
+            return
+        self.config = loaded.value
+        _log.info("in force: policy %s, fleet %s", loaded.value.policy.revision, loaded.value.fleet.revision)
+        for changed in self._changed:
+            changed(loaded.value)
 
     async def watch(self, stop: Event) -> None:
         """Reload whenever something changes beside the files, until stopped; earlier changes count too."""
@@ -125,12 +151,13 @@ class Configuration:
             folders = self._folders()
             watching = awatch(*folders, watch_filter=None, stop_event=stop, recursive=False)
             async with aclosing(watching) as changes:
-                # This runs as soon as the loop below waits, thus when the watch stands: nothing is missed.
-                get_running_loop().call_soon(self.reload)
+                # It begins as soon as the loop below waits, thus when the watch stands: nothing is missed.
+                early = spawn(self.reload(), name="reload")
                 async for _ in changes:
-                    self.reload()
+                    await self.reload()
                     if self._folders() != folders:
                         break
+                await early
 
     def _folders(self) -> set[Path]:
         return {folder for path in self._files for folder in _watched(path)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -41,6 +42,7 @@ Responses: TypeAlias = dict[int | str, dict[str, Any]]
 _NOT_READY: Final[Responses] = {
     503: {"description": "No backend is available", "content": {"text/plain": {}}}
 }
+_TOO_LARGE: Final[Responses] = {413: {"description": "The body is too large"}}
 _BAD_FILES: Final[Responses] = {
     422: {"description": "A file has mistakes", "content": {"application/json": {}}}
 }
@@ -63,6 +65,7 @@ class Control:
         exposition: Returns all metrics in Prometheus' text format.
         exposition_type: Its content type.
         seed: Of the routing draws.
+        body_limit: Largest request body, in bytes.
     """
 
     configuration: Configuration
@@ -71,6 +74,7 @@ class Control:
     exposition: Callable[[], bytes]
     exposition_type: str
     seed: int
+    body_limit: int
 
     def router(self) -> APIRouter:
         """All of them."""
@@ -81,9 +85,11 @@ class Control:
         routes.get("/metrics", response_class=PlainTextResponse)(self.metrics)
         routes.get("/status")(self.status)
         routes.get("/-/policy")(self.policy)
-        routes.post("/-/policy/check", openapi_extra=_TAKES_YAML, responses=_BAD_FILES)(self.check_policy)
+        routes.post("/-/policy/check", openapi_extra=_TAKES_YAML, responses=_BAD_FILES | _TOO_LARGE)(
+            self.check_policy
+        )
         routes.post("/-/reload", responses=_BAD_FILES)(self.reload)
-        routes.post("/-/decide", openapi_extra=_TAKES_JSON, responses=_BAD_REQUEST)(self.decide)
+        routes.post("/-/decide", openapi_extra=_TAKES_JSON, responses=_BAD_REQUEST | _TOO_LARGE)(self.decide)
         routes.get("/v1/models")(self.models)
         routes.get("/v1/models/{name:path}", responses=_NO_MODEL)(self.model)
         return routes
@@ -118,10 +124,13 @@ class Control:
         """The policy in force, and why the file on disk is not, if it is not."""
         return _policy_status(self.configuration)
 
-    async def check_policy(self, request: Request, file: str = "policy.yaml") -> JSONResponse:
-        """Check a policy file, sent as the body, against the fleet in force; changes nothing."""
-        text = (await request.body()).decode(errors="replace")
-        loaded = load_policy(text, file, self.configuration.config.fleet)
+    async def check_policy(self, request: Request, file: str = "policy.yaml") -> Response:
+        """Check a policy, sent as the body, against the fleet in force; reads no file, changes nothing."""
+        body = await self._body(request)
+        if isinstance(body, errors.Problem):
+            return _answer(body)
+        text = body.decode(errors="replace")
+        loaded = await to_thread(load_policy, text, file, self.configuration.config.fleet)
         if isinstance(loaded, Invalid):
             return JSONResponse(
                 {"ok": False, "problems": _told(loaded.problems), "warnings": _told(loaded.warnings)}, 422
@@ -133,13 +142,16 @@ class Control:
 
     async def reload(self) -> JSONResponse:
         """Read both files again now."""
-        good = self.configuration.reload()
+        good = await self.configuration.reload()
         return JSONResponse(_policy_status(self.configuration), 200 if good else 422)
 
     async def decide(self, request: Request, endpoint: str = "chat") -> Response:
         """Where a request with this body and these headers would go now, and why; nothing is sent."""
+        body = await self._body(request)
+        if isinstance(body, errors.Problem):
+            return _answer(body)
         headers = dict(request.headers.raw)
-        seen = inbound.view(endpoint, await request.body(), headers)
+        seen = inbound.view(endpoint, body, headers)
         if isinstance(seen, inbound.Malformed):
             return _answer(errors.invalid(seen.message))
         policy, snapshot = self.configuration.config.policy, self.fleet.snapshot
@@ -159,6 +171,17 @@ class Control:
         if name in self._names():
             return JSONResponse(_model(name, self.configuration))
         return _answer(errors.no_such_model(f"The model `{name}` does not exist"))
+
+    async def _body(self, request: Request) -> bytes | errors.Problem:
+        """The whole request body; a problem as soon as it is known to be larger than it may be."""
+        if int(request.headers.get("content-length", 0)) > self.body_limit:
+            return errors.too_large(self.body_limit)
+        parts = bytearray()
+        async for part in request.stream():
+            parts += part
+            if len(parts) > self.body_limit:
+                return errors.too_large(self.body_limit)
+        return bytes(parts)
 
     def _names(self) -> list[str]:
         config = self.configuration.config

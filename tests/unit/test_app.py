@@ -34,5 +34,5 @@ async def test_the_policy_governs_the_fleet_from_the_start_and_after_each_reload
     assert (fleet._breaker, fleet._retries) == (BreakerSettings(consecutive=7), BudgetSettings(burst=7))
     async with gateway._lifespan(gateway._control):
         settings.policy.write_text(POLICY.format(9))
-        assert gateway._configuration.reload()
+        assert await gateway._configuration.reload()
         assert (fleet._breaker, fleet._retries) == (BreakerSettings(consecutive=9), BudgetSettings(burst=9))

@@ -35,6 +35,16 @@ def test_a_file_holds_what_was_learnt() -> None:
     assert np.array_equal(read.biases, labels().biases)
 
 
+def test_labels_are_equal_if_they_say_the_same() -> None:
+    one, same = labels(), labels()
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != LearntLabels(("legal", "code"), one.weights, one.biases)
+    assert one != LearntLabels(one.names, one.weights * 2, one.biases)
+    assert one != LearntLabels(one.names, one.weights, one.biases + 1)
+    assert one != "legal"
+
+
 @pytest.mark.parametrize(
     "text",
     [

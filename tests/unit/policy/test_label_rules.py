@@ -63,7 +63,7 @@ def test_labels_learnt_from_examples_are_workloads_of_the_routes(tmp_path: Path)
     weights = np.zeros((2**BITS, 1))
     (tmp_path / "own.json").write_text(LearntLabels(("sql",), weights, np.array([9.0])).to_json())
     text = "version: 1\nclassify: {examples: own.json}\nroutes: [{name: a, match: {workload: sql}, prefer: [any]}]\n"
-    loaded = load_policy(text, str(tmp_path / "policy.yaml"))
+    loaded = load_policy(text, folder=tmp_path)
     assert isinstance(loaded, Loaded), loaded
     settings = loaded.value.classifier
     view = RequestView("chat", "m", turns=(Turn("user", "hello", 5),))
@@ -79,10 +79,47 @@ def test_a_file_of_examples_that_cannot_be_used_is_named(tmp_path: Path, content
     if content is not None:
         (tmp_path / "own.json").write_bytes(content)
     text = "version: 1\nclassify: {examples: own.json}\nroutes: [{name: a, prefer: [any]}]\n"
-    result = load_policy(text, str(tmp_path / "policy.yaml"))
+    result = load_policy(text, folder=tmp_path)
     assert isinstance(result, Invalid)
     (problem,) = result.problems
     assert (problem.path, "specroute classify" in problem.right) == ("classify.examples", True)
+
+
+LEARNT = """\
+version: 1
+classify: {examples: EXAMPLES, default: sql}
+routes:
+  - {name: a, match: {workload: [sql, math]}, prefer: [any]}
+  - {name: b, match: {workload: legal}, prefer: [any]}
+  - {name: c, prefer: [any]}
+"""
+
+
+def test_a_policy_without_a_folder_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr("os.open", lambda path, *_: opened.append(path))
+    monkeypatch.setattr("io.open", lambda path, *_: opened.append(path))
+    result = load_policy(LEARNT.replace("EXAMPLES", "/etc/passwd"), str(tmp_path / "policy.yaml"))
+    assert isinstance(result, Loaded), result
+    assert opened == []
+    (warning,) = result.warnings
+    assert (warning.line, warning.column, warning.path) == (2, 22, "classify.examples")
+    assert "'/etc/passwd' was not read" in warning.wrong
+
+
+def test_a_file_of_examples_elsewhere_is_one_mistake_with_its_place(tmp_path: Path) -> None:
+    result = load_policy(LEARNT.replace("EXAMPLES", "../own.json"), folder=tmp_path)
+    assert isinstance(result, Invalid)
+    (problem,) = result.problems
+    assert (problem.line, problem.column, problem.path) == (2, 22, "classify.examples")
+    assert problem.wrong == "'../own.json' cannot be used: it is not in the policy's folder"
+    assert problem.right.startswith("make it beside the policy: specroute classify")
+
+
+@pytest.mark.parametrize("routes", ["3", "[3]", "[{match: 3}]", "[{match: {workload: [3, {}]}}]"])
+def test_labels_are_looked_for_in_routes_of_any_shape(routes: str) -> None:
+    result = load_policy(f"version: 1\nclassify: {{examples: own.json, default: 3}}\nroutes: {routes}\n")
+    assert isinstance(result, Invalid)
 
 
 @pytest.mark.parametrize("section", ["3", "{rules: 3}", "{rules: [{label: 3}]}", "{examples: 3}"])

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from gateway.core.examples import BITS, LearntLabels
 from gateway.policy import load as policies
 from gateway.policy.load import Config, Invalid, Loaded
 from gateway.runtime import tasks
@@ -109,33 +112,35 @@ def test_at_the_start_all_is_well(configuration: Configuration) -> None:
     assert route_names(configuration) == ["default"]
 
 
-def test_a_changed_file_comes_into_force_and_is_told(configuration: Configuration, policy: Path) -> None:
+async def test_a_changed_file_comes_into_force_and_is_told(
+    configuration: Configuration, policy: Path
+) -> None:
     told: list[Config] = []
     configuration.on_change(told.append)
     configuration.on_change(told.append)
     before = configuration.config
-    policy.write_text(renamed("other"))
-    assert configuration.reload()
+    write(policy, renamed("other"))
+    assert await configuration.reload()
     assert route_names(configuration) == ["other"]
     assert told == [configuration.config] * 2
     assert configuration.config.policy.revision != before.policy.revision
     assert configuration.config.fleet == before.fleet
 
 
-def test_those_that_are_told_find_it_in_force(configuration: Configuration, policy: Path) -> None:
+async def test_those_that_are_told_find_it_in_force(configuration: Configuration, policy: Path) -> None:
     found: list[list[str]] = []
     configuration.on_change(lambda _: found.append(route_names(configuration)))
-    policy.write_text(renamed("other"))
-    configuration.reload()
+    write(policy, renamed("other"))
+    await configuration.reload()
     assert found == [["other"]]
 
 
-def test_an_unchanged_file_is_no_change(configuration: Configuration, policy: Path) -> None:
+async def test_an_unchanged_file_is_no_change(configuration: Configuration, policy: Path) -> None:
     told: list[Config] = []
     configuration.on_change(told.append)
     before = configuration.config
-    policy.write_text(POLICY)
-    assert configuration.reload()
+    write(policy, POLICY)
+    assert await configuration.reload()
     assert configuration.config is before
     assert told == []
 
@@ -149,16 +154,16 @@ def test_an_unchanged_file_is_no_change(configuration: Configuration, policy: Pa
         (POLICY + "rotues: []\n", "6:1", "rotues"),
     ],
 )
-def test_a_broken_file_leaves_the_last_good_one_in_force_and_says_where(
+async def test_a_broken_file_leaves_the_last_good_one_in_force_and_says_where(
     configuration: Configuration, policy: Path, caplog: pytest.LogCaptureFixture,
     text: str, place: str, wrong: str,
 ) -> None:  # fmt: skip
     told: list[Config] = []
     configuration.on_change(told.append)
     before = configuration.config
-    policy.write_text(text)
+    write(policy, text)
     with caplog.at_level(logging.ERROR):
-        assert not configuration.reload()
+        assert not await configuration.reload()
     assert configuration.config is before
     assert told == []
     assert f"{policy}:{place}" in {f"{one.file}:{one.line}:{one.column}" for one in configuration.problems}
@@ -168,18 +173,18 @@ def test_a_broken_file_leaves_the_last_good_one_in_force_and_says_where(
     ]
 
 
-def test_bad_files_are_told_each_time_they_change(configuration: Configuration, policy: Path) -> None:
+async def test_bad_files_are_told_each_time_they_change(configuration: Configuration, policy: Path) -> None:
     told: list[str] = []
     configuration.on_reject(lambda: told.append("rejected"))
-    assert configuration.reload()
+    assert await configuration.reload()
     assert told == []
     for text in ("routes: [", "routes: [", "routes: {"):
-        policy.write_text(text)
-        assert not configuration.reload()
+        write(policy, text)
+        assert not await configuration.reload()
     assert told == ["rejected"] * 2
 
 
-def test_files_that_did_not_change_are_not_checked_again(
+async def test_files_that_did_not_change_are_not_checked_again(
     configuration: Configuration, fleet: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[str] = []
@@ -189,72 +194,130 @@ def test_files_that_did_not_change_are_not_checked_again(
         return policies.load(fleet_text, policy_text, **options)
 
     monkeypatch.setattr("gateway.runtime.reload.load", load)
-    assert configuration.reload()
+    assert await configuration.reload()
     assert checked == []
     for text, good in ((renamed("other"), True), ("routes: [", False), (renamed("other"), True)):
-        policy.write_text(text)
-        assert [configuration.reload() for _ in range(3)] == [good] * 3
+        write(policy, text)
+        assert [await configuration.reload() for _ in range(3)] == [good] * 3
         assert checked == [text]
         checked.clear()
-    fleet.unlink()
-    assert [configuration.reload() for _ in range(2)] == [False] * 2
+    remove(fleet)
+    assert [await configuration.reload() for _ in range(2)] == [False] * 2
     assert checked == []
 
 
-def test_a_mistake_is_logged_once_until_it_changes(
+async def test_a_mistake_is_logged_once_until_it_changes(
     configuration: Configuration, policy: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for text in (POLICY + "rotues: []\n", POLICY + "rotues: [] # still\n", POLICY + "rootes: []\n"):
-        policy.write_text(text)
-        assert not configuration.reload()
+        write(policy, text)
+        assert not await configuration.reload()
     assert [word for one in caplog.records for word in ("rotues", "rootes") if word in one.getMessage()] == [
         "rotues", "rootes",
     ]  # fmt: skip
 
 
-def test_a_file_that_vanished_changes_nothing_in_force(configuration: Configuration, fleet: Path) -> None:
-    fleet.unlink()
-    assert not configuration.reload()
+async def test_a_file_that_vanished_changes_nothing_in_force(
+    configuration: Configuration, fleet: Path
+) -> None:
+    remove(fleet)
+    assert not await configuration.reload()
     assert configuration.config.fleet.backends
     assert [one.file for one in configuration.problems] == [str(fleet)]
 
 
-def test_a_mended_file_comes_into_force(configuration: Configuration, policy: Path) -> None:
-    policy.write_text("routes: [")
-    assert not configuration.reload()
-    policy.write_text(renamed("mended"))
-    assert configuration.reload()
+async def test_a_mended_file_comes_into_force(configuration: Configuration, policy: Path) -> None:
+    write(policy, "routes: [")
+    assert not await configuration.reload()
+    write(policy, renamed("mended"))
+    assert await configuration.reload()
     assert configuration.problems == ()
     assert route_names(configuration) == ["mended"]
 
 
-def test_a_file_that_was_put_back_is_well_but_no_change(configuration: Configuration, policy: Path) -> None:
+async def test_a_file_that_was_put_back_is_well_but_no_change(
+    configuration: Configuration, policy: Path
+) -> None:
     told: list[Config] = []
     configuration.on_change(told.append)
-    policy.write_text("routes: [")
-    assert not configuration.reload()
-    policy.write_text(POLICY)
-    assert configuration.reload()
+    write(policy, "routes: [")
+    assert not await configuration.reload()
+    write(policy, POLICY)
+    assert await configuration.reload()
     assert configuration.problems == ()
     assert told == []
 
 
-def test_warnings_are_those_of_the_files_in_force(configuration: Configuration, policy: Path) -> None:
-    policy.write_text(POLICY.replace("[any]", "[any, base]"))  # the second names nobody new
-    assert configuration.reload()
+async def test_warnings_are_those_of_the_files_in_force(configuration: Configuration, policy: Path) -> None:
+    write(policy, POLICY.replace("[any]", "[any, base]"))  # the second names nobody new
+    assert await configuration.reload()
     assert configuration.warnings
-    policy.write_text(POLICY)
-    assert configuration.reload()
+    write(policy, POLICY)
+    assert await configuration.reload()
     assert configuration.warnings == ()
 
 
-def test_the_environment_of_the_process_is_read_anew(
+async def test_the_environment_of_the_process_is_read_anew(
     configuration: Configuration, fleet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TINY_KEY", "canary")
-    fleet.write_text(f"{FLEET}    api_key_env: TINY_KEY\n")
-    assert configuration.reload()
+    write(fleet, f"{FLEET}    api_key_env: TINY_KEY\n")
+    assert await configuration.reload()
     assert configuration.config.fleet.backends[0].api_key == "canary"
+
+
+async def test_files_are_read_and_checked_beside_the_loop(
+    configuration: Configuration, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def load(*texts: str, **options: Any) -> Loaded[Config] | Invalid:
+        threads.append(threading.current_thread())
+        return policies.load(*texts, **options)
+
+    monkeypatch.setattr("gateway.runtime.reload.load", load)
+    configuration.on_change(lambda _: threads.append(threading.current_thread()))
+    write(policy, renamed("other"))
+    assert await configuration.reload()
+    assert threads[0] is not threading.current_thread()
+    assert threads[1:] == [threading.current_thread()]
+
+
+async def test_of_two_reloads_at_once_the_later_one_wins(
+    configuration: Configuration, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[list[str]] = []
+    configuration.on_change(lambda _: told.append(route_names(configuration)))
+    loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def load(*texts: str, **options: Any) -> Loaded[Config] | Invalid:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait()
+        return policies.load(*texts, **options)
+
+    monkeypatch.setattr("gateway.runtime.reload.load", load)
+    write(policy, renamed("first"))
+    first = tasks.spawn(configuration.reload(), name="first")
+    await begun.wait()
+    write(policy, renamed("second"))
+    second = tasks.spawn(configuration.reload(), name="second")
+    await asyncio.sleep(0)
+    go_on.set()
+    assert all(await asyncio.gather(first, second))
+    assert told == [["first"], ["second"]]
+
+
+async def test_examples_are_read_beside_the_policy_each_time_it_changes(
+    configuration: Configuration, policy: Path
+) -> None:
+    write(policy, f"{POLICY}classify: {{examples: own.json}}\n")
+    assert not await configuration.reload()
+    learnt = LearntLabels(("sql",), np.zeros((2**BITS, 1)), np.array([9.0]))
+    (policy.parent / "own.json").write_text(learnt.to_json())
+    for remark in ("one", "two"):
+        write(policy, f"{POLICY}classify: {{examples: own.json}} # {remark}\n")
+        assert await configuration.reload()
+        assert configuration.config.policy.classifier.examples == learnt
 
 
 # Watching
@@ -439,6 +502,11 @@ async def test_a_watch_that_is_told_to_end_before_it_began_ends(configuration: C
 def write(file: Path, text: str) -> None:
     """Write in place, as some editors do."""
     file.write_text(text)
+
+
+def remove(file: Path) -> None:
+    """Take a file away."""
+    file.unlink()
 
 
 def swap(link: Path, target: Path) -> None:

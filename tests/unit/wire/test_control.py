@@ -1,16 +1,24 @@
-"""What operators see of servers that are out."""
+"""What operators see of servers that are out, and what they may ask."""
 
+import json
+import os
+import threading
 from types import SimpleNamespace
 
 import pytest
+from fastapi import FastAPI
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock
 from gateway.runtime.fleet import Fleet
+from gateway.wire import control as module
 from gateway.wire.control import Control
+from tests.asgi import Conversation
 from tests.factories import backend, policy
+
+POLICY = b"version: 1\nclassify: {examples: %s}\nroutes: [{name: all, prefer: [any]}]\n"
 
 
 @pytest.fixture
@@ -22,9 +30,13 @@ def fleet():
 
 @pytest.fixture
 def control(fleet):
-    config = SimpleNamespace(policy=policy(), fleet=SimpleNamespace(revision="fleet-1", backends=()))
+    config = SimpleNamespace(
+        policy=policy(), fleet=SimpleNamespace(revision="fleet-1", backends=(backend(),))
+    )
     configuration = SimpleNamespace(config=config, warnings=(), problems=())
-    return Control(configuration, fleet, classifier=None, exposition=bytes, exposition_type="", seed=0)
+    return Control(
+        configuration, fleet, classifier=None, exposition=bytes, exposition_type="", seed=0, body_limit=200
+    )
 
 
 async def shown(control):
@@ -81,3 +93,53 @@ async def test_the_budget_of_further_attempts(control, fleet):
     assert (await control.status())["retries"] == {"left": 7.0, "denied": 0}
     fleet.denied = 3
     assert (await control.status())["retries"]["denied"] == 3
+
+
+async def asked(control, path, *parts, headers=()):
+    app = FastAPI()
+    app.include_router(control.router())
+    conversation = Conversation(app, path=path, body=None, headers=headers)
+    for part in parts:
+        conversation._inbox.put_nowait({"type": "http.request", "body": part, "more_body": True})
+    conversation._inbox.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+    return await conversation.end()
+
+
+def said(conversation):
+    return json.loads(b"".join(one.get("body", b"") for one in conversation.sent))
+
+
+async def test_a_posted_policy_opens_no_file(control, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for name in (str(pipe).encode(), b"/dev/zero", b"/etc/passwd"):
+        answer = await asked(control, "/-/policy/check", POLICY % name)
+        assert answer.status == 200, said(answer)
+        (warning,) = said(answer)["warnings"]
+        assert (warning["line"], warning["column"], warning["path"]) == (2, 22, "classify.examples")
+        assert "was not read" in warning["wrong"]
+
+
+async def test_a_posted_policy_is_checked_beside_the_loop(control, monkeypatch):
+    threads = []
+
+    def load_policy(*given):
+        threads.append(threading.current_thread())
+        return load(*given)
+
+    load = module.load_policy
+    monkeypatch.setattr(module, "load_policy", load_policy)
+    assert (await asked(control, "/-/policy/check", POLICY % b"own.json")).status == 200
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
+
+
+@pytest.mark.parametrize("path", ["/-/policy/check", "/-/decide"])
+async def test_too_large_a_body_is_refused(control, path):
+    whole = await asked(control, path, b"x" * 200)
+    assert whole.status in (400, 422)
+    in_pieces = await asked(control, path, b"x" * 200, b"x")
+    declared = await asked(control, path, headers=[(b"content-length", b"201")])
+    for answer in (in_pieces, declared):
+        assert answer.status == 413
+        assert said(answer)["error"]["code"] == "request_too_large"
