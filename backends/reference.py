@@ -190,7 +190,7 @@ def _verified(known: Iterable[Method], run: Iterable[Evidence]) -> str:
         cells = []
         for one in run:
             if method.name in one.failures:
-                cells.append(f"does not run: {one.failures[method.name]}")
+                cells.append(f"not verified: {one.failures[method.name]}")
             elif method.name in one.methods:
                 cells.append("started from our spec; our counts equal the server's, by position")
             else:

@@ -165,7 +165,7 @@ class Acceptance:
         if others > _OTHERS_SHARE * window.generated:
             tokens[OTHERS] = others
         server.regression = attribution.update(server.regression, tokens, window.drafts, window.accepted)
-        if told and (off := mismatch(window, accepted)) is not None:
+        if told and ours and (off := mismatch(window, accepted)) is not None:
             self._reconcile(backend, server, off)
         while server.spans and server.spans[0].end < window.since:
             server.spans.popleft()

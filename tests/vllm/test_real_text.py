@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.vllm.conftest import Front
     from tests.vllm.servers import Server
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 CHECKPOINT: Final = "SPECROUTE_SMOLLM"
 EVIDENCE: Final = Path(backends.__file__).parent / "evidence" / "real-text.json"

@@ -48,6 +48,6 @@ def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         "- `dspark`, N = 7, on vLLM 0.26.0 on NVIDIA H200: 6 requests, 40 steps, 120 of 280 draft tokens accepted, "
         "the same in gateway and server." in page
     )
-    assert "does not run: no such checkpoint" in page
+    assert "not verified: no such checkpoint" in page
     assert "- vLLM 0.26.0 on NVIDIA H200: `python -m x`, 2026-11-30. It is old." in page
     assert "Not measured yet." in page
