@@ -20,15 +20,19 @@ class Request:
 
     Attributes:
         answer_headers: Headers that every answer to it ends with.
+        status: Of the answer; 500 until it begins.
+        length: Bytes that the answer announces; 0 for a stream.
     """
 
-    __slots__ = ("_receive", "_send", "answer_headers", "headers", "method", "path")
+    __slots__ = ("_receive", "_send", "answer_headers", "headers", "length", "method", "path", "status")
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.answer_headers: Headers = [_VARY]
+        self.status = 500
+        self.length = 0
         self._receive = receive
         self._send = send
 
@@ -57,6 +61,7 @@ class Request:
         self, body: bytes, kind: bytes = JSON, *, status: int = 200, extra: Headers | None = None
     ) -> None:
         """Send a complete response; one without a body has no content type."""
+        self.length = len(body)
         headers = [*(extra or ()), (b"content-length", b"%d" % len(body))]
         if body:
             headers.append((b"content-type", kind))
@@ -72,5 +77,6 @@ class Request:
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def _start(self, status: int, headers: Headers) -> None:
+        self.status = status
         headers = headers + self.answer_headers
         await self._send({"type": "http.response.start", "status": status, "headers": headers})

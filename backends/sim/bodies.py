@@ -29,8 +29,8 @@ class Bodies(Protocol):
         """The event of some text."""
         ...
 
-    def usage(self, completion_tokens: int, metrics: dict[str, Any] | None) -> bytes:
-        """The event before ``[DONE]`` that counts tokens."""
+    def closing(self, completion_tokens: int, metrics: dict[str, Any] | None) -> bytes:
+        """The events after the last part."""
         ...
 
     def whole(
@@ -57,6 +57,10 @@ class _Stream:
             usage["prompt_tokens_details"] = self._cache_details()
         measured = b"" if metrics is None else b',"metrics":' + _encode(_without_none(metrics))
         return b'%b],"usage":%b%b%b}\n\n' % (self._head, _encode(usage), self._fingerprint, measured)
+
+    def closing(self, completion_tokens: int, metrics: dict[str, Any] | None) -> bytes:
+        """The events after the last part."""
+        return (self.usage(completion_tokens, metrics) if self._call.include_usage else b"") + DONE
 
     def _tail(self, ending: Ending | None, completion_tokens: int) -> bytes:
         """What follows the choice in its event."""

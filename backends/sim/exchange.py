@@ -63,6 +63,9 @@ class Exchange:
         realtime: The engine that generates.
         measures: Told of choices that end.
         reporting: What to say about speed and acceptance.
+
+    Attributes:
+        spoken: Deltas of a stream, or else choices, by whether they were of a tool call.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Exchange:
         self._choices: list[_Choice] = []
         self._lag = 0 if call.include_stop else max((len(stop) - 1 for stop in call.stop if stop), default=0)
         self._gone = False
+        self.spoken = {True: 0, False: 0}
 
     def add(self, answer: Answer, job: Job, echo: Sequence[str], tool_id: str) -> None:
         """Queue the job of the next choice.
@@ -119,9 +123,8 @@ class Exchange:
                 left -= share.finished
                 events += self._events(share, last=not left)
             if not left:
-                if self._call.include_usage:
-                    events.append(self._bodies.usage(self._completion_tokens(), self._metrics()))
-                await request.write(b"".join([*events, DONE]), more=False)
+                events.append(self._bodies.closing(self._completion_tokens(), self._metrics()))
+                await request.write(b"".join(events), more=False)
                 return
             if body := b"".join(events):
                 await request.write(body, more=True)
@@ -172,6 +175,7 @@ class Exchange:
         if not start and choice.echo:
             pieces, offset = (*choice.echo, *pieces), 0
             text = "".join(choice.echo) + text
+        self.spoken[False] += 1
         part = Part(share.index, text, pieces, ids, offset, choice.read, ending)
         return (self._bodies.part(part),)
 
@@ -189,6 +193,7 @@ class Exchange:
             parts.append(ToolPart(index, ids, choice.read, arguments=arguments))
         if ending is not None:
             parts.append(ToolPart(index, ids, choice.read, ending=ending))
+        self.spoken[True] += len(parts)
         return [bodies.tool(part) for part in parts]
 
     def _whole(self, index: int, choice: _Choice) -> Whole:
@@ -199,6 +204,7 @@ class Exchange:
         ids = answer.generated[: choice.read] if self._call.return_token_ids else None
         ending = Ending(answer.reason, answer.stop, last=True)
         text = "".join(choice.echo) + answer.text
+        self.spoken[tool is not None] += 1
         return Whole(index, text, (*choice.echo, *answer.shown), ids, ending, called)
 
     def _completion_tokens(self) -> int:

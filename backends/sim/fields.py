@@ -44,7 +44,7 @@ class UnreadableError(RefusalError):
     """A body that no JSON parser gets to the end of: the framework answers, not vLLM."""
 
     def __init__(self) -> None:
-        super().__init__("There was an error parsing the body")
+        super().__init__("There was an error parsing the body", kind="Bad Request")
 
     def body(self) -> bytes:
         """The JSON that a real server answers with."""

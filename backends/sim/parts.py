@@ -20,6 +20,7 @@ class Frame:
         prompt_ids: Token ids of each prompt where the request wants them.
         prompt_tokens: Tokens of the prompt (of all prompts together).
         cached_tokens: Those found in the prefix cache; None where the server does not tell.
+        most_tokens: Tokens that the answer may have.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Frame:
     prompt_ids: Sequence[Sequence[int]] | None
     prompt_tokens: int
     cached_tokens: int | None
+    most_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

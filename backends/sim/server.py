@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import itertools
 from dataclasses import dataclass, field
@@ -11,27 +12,39 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from backends.sim import exposition, tokens
+from backends.sim import exposition, messages, responses, tokens
 from backends.sim.answer import plan
 from backends.sim.asgi import Request
 from backends.sim.bodies import ChatBodies, TextBodies
 from backends.sim.engine import Engine, Job
 from backends.sim.exchange import Exchange, Reporting, engine_dead
-from backends.sim.fields import Fields, RefusalError, decode
+from backends.sim.fields import RefusalError
 from backends.sim.look import ASIDE
 from backends.sim.measures import Measures
 from backends.sim.parts import Frame
 from backends.sim.prompt import Prompt, render
 from backends.sim.realtime import Realtime
-from backends.sim.validate import check, check_length, messages_of, parse
+from backends.sim.traffic import Traffic, process_page
+from backends.sim.validate import (
+    call_of,
+    check,
+    check_length,
+    check_model,
+    check_rank,
+    fields_of,
+    messages_of,
+)
 from backends.sim.wording import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from backends.sim.answer import Answer
     from backends.sim.asgi import Message, Receive, Send
+    from backends.sim.bodies import Bodies
     from backends.sim.call import Call
     from backends.sim.configuration import Configuration
+    from backends.sim.fields import Fields
 
     Handler = Callable[[Request], Awaitable[None]]
 
@@ -95,11 +108,15 @@ class Simulator:
         self._jobs = itertools.count()
         self._measures = Measures(options.max_model_len)
         engine = Engine(configuration, seed=options.seed, max_num_seqs=options.max_num_seqs)
+        self._traffic = Traffic(self.model, tool_parser=options.auto_tools)
         self._realtime = Realtime(engine, self._measures, speed=options.speed)
         self._routes: dict[str, dict[str, Handler]] = {
             "/v1/chat/completions": {"POST": self._chat},
             "/v1/completions": {"POST": self._text},
+            "/v1/messages": {"POST": self._messages},
+            "/v1/responses": {"POST": self._responses},
             "/v1/models": {"GET": self._models},
+            "/kv_event_sources": {"GET": self._event_sources},
             "/tokenize": {"POST": self._tokenize},
             "/detokenize": {"POST": self._detokenize},
             "/health": {"GET": self._healthy},
@@ -140,34 +157,58 @@ class Simulator:
         if self.stalled:
             await request.left()
             return
+        loop = asyncio.get_running_loop()
+        arrived = loop.time()
         if self.options.request_id_headers:
             identity = request.header("x-request-id") or f"{self._names.getrandbits(128):032x}"
             request.answer_headers.append((b"x-request-id", identity.encode("latin-1")))
+        methods = self._routes.get(request.path, {})
+        known = request.method in methods
+        try:
+            await (methods[request.method] if known else self._unknown)(request)
+        except RefusalError as refusal:
+            await request.reply(refusal.body(), status=refusal.status)
+        finally:
+            self._traffic.count(request, request.path if known else "none", loop.time() - arrived)
+
+    async def _unknown(self, request: Request) -> None:
         methods = self._routes.get(request.path)
         if methods is None:
             await request.reply(b'{"detail":"Not Found"}', status=404)
-        elif request.method not in methods:
-            allow = [(b"allow", ", ".join(methods).encode())]
-            await request.reply(b'{"detail":"Method Not Allowed"}', status=405, extra=allow)
-        else:
-            try:
-                await methods[request.method](request)
-            except RefusalError as refusal:
-                await request.reply(refusal.body(), status=refusal.status)
+            return
+        allow = [(b"allow", ", ".join(methods).encode())]
+        await request.reply(b'{"detail":"Method Not Allowed"}', status=405, extra=allow)
 
     async def _chat(self, request: Request) -> None:
-        await self._generate(request, chat=True)
+        await self._generate(request, functools.partial(call_of, chat=True), ChatBodies, "chatcmpl-")
 
     async def _text(self, request: Request) -> None:
-        await self._generate(request, chat=False)
+        await self._generate(request, functools.partial(call_of, chat=False), TextBodies, "cmpl-")
 
-    async def _generate(self, request: Request, *, chat: bool) -> None:
-        raw = await request.body()
-        if raw is None:
+    async def _messages(self, request: Request) -> None:
+        try:
+            await self._generate(request, messages.read, messages.MessagesBodies, "chatcmpl-")
+        except RefusalError as refusal:
+            if refusal.kind == "Bad Request":  # of the framework, in the words of every endpoint
+                raise
+            raise messages.MessagesRefusalError(refusal) from refusal
+
+    async def _responses(self, request: Request) -> None:
+        await self._generate(request, responses.read, responses.ResponsesBodies, "resp_")
+
+    async def _generate(
+        self,
+        request: Request,
+        read: Callable[[Fields], Call],
+        shapes: Callable[[Frame, Call], Bodies],
+        prefix: str,
+    ) -> None:
+        fields = await self._fields(request)
+        if fields is None:
             return
         if self._realtime.closed:
             raise engine_dead()
-        call = parse(raw, request.header("content-type") or "", chat=chat)
+        call = read(fields)
         options = self.options
         check(
             call,
@@ -176,20 +217,12 @@ class Simulator:
             drafts=bool(self.configuration.draft_tokens),
             auto_tools=options.auto_tools,
         )
+        check_rank(request.header("x-data-parallel-rank"))
         prompts = [Prompt.read(prompt) for prompt in call.prompts or (render(call.messages),)]
         for prompt in prompts:
             check_length(prompt.count, call.max_tokens, options.max_model_len)
-        writer = Writer(call, request.header(ASIDE), self._rng)
-        planned = []
-        for prompt in prompts:
-            for choice in range(call.n):
-                if planned:
-                    await asyncio.sleep(0)  # thousands of choices must not keep others waiting
-                answer = plan(call, prompt, options.max_model_len - prompt.count, writer, choice)
-                planned.append((prompt, answer))
-        if self._realtime.closed:
-            raise engine_dead()
-        bodies = self._bodies(request, call, prompts)
+        planned = await self._plan(call, prompts, Writer(call, request.header(ASIDE), self._rng))
+        bodies = shapes(self._frame(request, call, prompts, prefix), call)
         exchange = Exchange(call, bodies, self._realtime, self._measures, options.reporting)
         for prompt, answer in planned:
             job = Job(str(next(self._jobs)), answer.workload, prompt.count, len(answer.generated))
@@ -197,20 +230,38 @@ class Simulator:
             exchange.add(answer, job, echo, f"chatcmpl-tool-{self._rng.getrandbits(64):016x}")
         for prompt in prompts:
             self._measures.accept(call.n, call.max_tokens or options.max_model_len - prompt.count)
-        await exchange.run(request)
+        try:
+            await exchange.run(request)
+        finally:
+            if call.tool_choice != "none" and options.auto_tools:
+                for called, number in exchange.spoken.items():
+                    self._traffic.parsed(number, called=called, streaming=call.stream)
 
-    def _bodies(self, request: Request, call: Call, prompts: list[Prompt]) -> ChatBodies | TextBodies:
-        identity = request.header("x-request-id") or f"{self._rng.getrandbits(64):016x}"
-        frame = Frame(
-            id=f"{'chatcmpl' if call.chat else 'cmpl'}-{identity}",
+    async def _plan(self, call: Call, prompts: list[Prompt], writer: Writer) -> list[tuple[Prompt, Answer]]:
+        """The answer of every choice, prompt by prompt."""
+        planned: list[tuple[Prompt, Answer]] = []
+        for prompt in prompts:
+            room = self.options.max_model_len - prompt.count
+            for choice in range(call.n):
+                if planned:
+                    await asyncio.sleep(0)  # thousands of choices must not keep others waiting
+                planned.append((prompt, plan(call, prompt, room, writer, choice)))
+        if self._realtime.closed:
+            raise engine_dead()
+        return planned
+
+    def _frame(self, request: Request, call: Call, prompts: list[Prompt], prefix: str) -> Frame:
+        given = None if prefix == "resp_" else request.header("x-request-id")
+        return Frame(
+            id=prefix + (given or f"{self._rng.getrandbits(64):016x}"),
             created=int(self._now()),
             model=self.model,
             fingerprint=self.fingerprint,
             prompt_ids=[prompt.ids() for prompt in prompts] if call.return_token_ids else None,
             prompt_tokens=sum(prompt.count for prompt in prompts),
             cached_tokens=0 if self.options.prompt_details else None,
+            most_tokens=call.max_tokens or self.options.max_model_len - prompts[0].count,
         )
-        return ChatBodies(frame, call) if call.chat else TextBodies(frame, call)
 
     async def _models(self, request: Request) -> None:
         created = int(self._now())
@@ -244,11 +295,13 @@ class Simulator:
         fields = await self._fields(request)
         if fields is None:
             return
+        name = fields.string("model")
         if "messages" in fields.body:
             text = render(messages_of(fields))
         else:
             text = fields.string("prompt", required=True) or ""
         fields.raise_if_invalid()
+        check_model(name, (self.model,))
         ids = Prompt.read(text).ids()
         answer = {
             "count": len(ids),
@@ -262,16 +315,20 @@ class Simulator:
         fields = await self._fields(request)
         if fields is None:
             return
-        ids = fields.integers("tokens")
+        name, ids = fields.string("model"), fields.integers("tokens")
         fields.raise_if_invalid()
+        check_model(name, (self.model,))
         await request.reply(_encode({"prompt": Prompt.read(ids).text}))
 
     async def _fields(self, request: Request) -> Fields | None:
         raw = await request.body()
-        return None if raw is None else Fields(decode(raw))
+        return None if raw is None else fields_of(raw, request.header("content-type") or "")
 
     async def _healthy(self, request: Request) -> None:
         await request.reply(b"", status=503 if self._realtime.closed else 200)
+
+    async def _event_sources(self, request: Request) -> None:
+        await request.reply(b"{}")
 
     async def _load(self, request: Request) -> None:
         await request.reply(b'{"server_load":0}')  # what a server says that was not started to track it
@@ -280,5 +337,6 @@ class Simulator:
         await request.reply(_encode({"version": VERSION}))
 
     async def _metrics(self, request: Request) -> None:
-        page = exposition.render(self._realtime.engine, self._measures, self.model, self._started)
+        engine = exposition.render(self._realtime.engine, self._measures, self.model, self._started)
+        page = process_page() + engine + self._traffic.page()
         await request.reply(page.encode(), exposition.CONTENT_TYPE.encode())

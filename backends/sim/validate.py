@@ -25,18 +25,26 @@ _ROLES: Final = (
 )
 
 
-def parse(raw: bytes, content_type: str, *, chat: bool) -> Call:
-    """Read a body.
+def fields_of(raw: bytes, content_type: str) -> Fields:
+    """Open a body.
 
     Raises:
-        RefusalError: It is no JSON, a field is missing or of a wrong type, or fields contradict each other.
+        RefusalError: It is no JSON, or not said to be.
     """
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise RefusalError(
             "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
             kind="Bad Request",
         )
-    fields = Fields(decode(raw))
+    return Fields(decode(raw))
+
+
+def call_of(fields: Fields, *, chat: bool) -> Call:
+    """Read the fields of a body.
+
+    Raises:
+        RefusalError: A field is missing or of a wrong type, or fields contradict each other.
+    """
     body = fields.body
     stream = fields.boolean("stream")
     options = fields.mapping("stream_options")
@@ -107,12 +115,7 @@ def check(call: Call, *, served: Sequence[str], max_model_len: int, drafts: bool
     Raises:
         RefusalError: A value is out of range or not served here.
     """
-    if call.model is not None and call.model not in served:
-        names = ", ".join(served)
-        raise RefusalError(
-            f"The model `{call.model}` does not exist. Valid aliases: {names}.",
-            param="model", kind="NotFoundError", status=404,
-        )  # fmt: skip
+    check_model(call.model, served)
     if call.tools and call.tool_choice == "auto" and not auto_tools:
         raise RefusalError(
             '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
@@ -142,6 +145,34 @@ def check(call: Call, *, served: Sequence[str], max_model_len: int, drafts: bool
         raise RefusalError(
             "The min_p and logit_bias sampling parameters are not yet supported with speculative decoding."
         )
+
+
+def check_model(name: str | None, served: Sequence[str]) -> None:
+    """Refuse a model that is not served; no name, also an empty one, means the served one.
+
+    Raises:
+        RefusalError: It is not served.
+    """
+    if name and name not in served:
+        names = ", ".join(served)
+        raise RefusalError(
+            f"The model `{name}` does not exist. Valid aliases: {names}.",
+            param="model", kind="NotFoundError", status=404,
+        )  # fmt: skip
+
+
+def check_rank(asked: str | None) -> None:
+    """Refuse a data parallel rank that a server of one rank does not have; what is no number is ignored.
+
+    Raises:
+        RefusalError: It is another rank than 0.
+    """
+    try:
+        rank = int(asked or 0)
+    except ValueError:
+        return
+    if rank:
+        raise RefusalError(f"data_parallel_rank {rank} is out of range [0, 1).")
 
 
 def check_length(prompt_tokens: int, max_tokens: int | None, max_model_len: int) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from backends.sim import tokens
 from backends.sim.answer import Answer, plan
+from backends.sim.fields import Fields
 from backends.sim.prompt import Prompt, render
-from backends.sim.validate import parse
+from backends.sim.validate import call_of
 from backends.sim.wording import Writer
 
 WEATHER = {
@@ -26,7 +27,7 @@ CLOCK = {"type": "function", "function": {"name": "set_timer"}}
 
 def say(asked: str = "Tell me something nice.", *, room: int = 4000, seed: int = 1, **body: Any) -> Answer:
     body = {"messages": [{"role": "user", "content": asked}]} | body
-    call = parse(json.dumps(body).encode(), "application/json", chat=True)
+    call = call_of(Fields(body), chat=True)
     writer = Writer(call, None, Random(seed))
     return plan(call, Prompt.read(render(call.messages)), room, writer, 0)
 

@@ -4,8 +4,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from backends.sim.bodies import ChatBodies, TextBodies
+from backends.sim.fields import Fields
 from backends.sim.parts import Ending, Frame, Part, ToolPart, Whole
-from backends.sim.validate import parse
+from backends.sim.validate import call_of
 
 if TYPE_CHECKING:
     from backends.sim.call import Call
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def call(chat: bool = True, **body: Any) -> Call:
     base = {"messages": [{"role": "user", "content": "hi"}]} if chat else {"prompt": "hi"}
-    return parse(json.dumps(base | body).encode(), "application/json", chat=chat)
+    return call_of(Fields(base | body), chat=chat)
 
 
 def frame(**changes: Any) -> Frame:

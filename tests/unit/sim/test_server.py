@@ -226,3 +226,38 @@ def test_an_engine_that_dies_while_answers_are_planned_answers(
         return int((await many).status)
 
     assert virtual(main()) == 500
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
+def test_tokens_are_those_of_the_served_model(ask: Make, path: str) -> None:
+    answer = ask("POST", path, {"model": "nope", "prompt": "x", "tokens": [5]})
+    assert (answer.status, answer.json["error"]["param"]) == (404, "model")
+
+
+def test_an_empty_name_means_the_served_model(ask: Make) -> None:
+    assert ask("POST", CHAT, body(model="", max_tokens=1)).json["model"] == "tiny"
+
+
+def test_the_page_counts_requests_and_describes_the_process(
+    virtual: Make, client: Make, simulator: Make
+) -> None:
+    tool = {
+        "type": "function",
+        "function": {"name": "get_weather", "description": "Weather", "parameters": {}},
+    }
+
+    async def main() -> str:
+        server = simulator()
+        for stream in (False, True):
+            asked = body(tools=[tool], tool_choice="required", stream=stream)
+            assert (await client(server).ask("POST", CHAT, asked)).status == 200
+        await client(server).ask("GET", CHAT)
+        return str((await client(server).ask("GET", "/metrics")).body, "utf-8")
+
+    page = virtual(main())
+    assert page.startswith("# HELP python_gc_objects_collected_total")
+    assert f'http_requests_total{{handler="{CHAT}",method="POST",status="2xx"}} 2.0' in page
+    assert 'http_requests_total{handler="none",method="GET",status="4xx"} 1.0' in page
+    calls = 'model_name="tiny",outcome="tool_call",request_type="chat_completions"}'
+    assert f'vllm:tool_call_parser_invocations_total{{mode="non_streaming",{calls} 1.0' in page
+    assert f'vllm:tool_call_parser_invocations_total{{mode="streaming",{calls} 0.0' not in page

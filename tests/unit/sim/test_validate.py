@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backends.sim.fields import RefusalError
-from backends.sim.validate import check, check_length, parse
+from backends.sim.validate import call_of, check, check_length, check_rank, fields_of
 
 if TYPE_CHECKING:
     from backends.sim.call import Call
@@ -15,7 +15,7 @@ TURN = {"role": "user", "content": "hi"}
 
 
 def read(chat: bool = True, **body: Any) -> Call:
-    return parse(json.dumps(body).encode(), "application/json; charset=utf-8", chat=chat)
+    return call_of(fields_of(json.dumps(body).encode(), "application/json; charset=utf-8"), chat=chat)
 
 
 def refused(chat: bool = True, **body: Any) -> RefusalError:
@@ -142,7 +142,7 @@ def test_several_problems_are_listed_together() -> None:
 )
 def test_a_body_that_is_no_object(raw: bytes, message: str) -> None:
     with pytest.raises(RefusalError, match=message):
-        parse(raw, "application/json", chat=True)
+        fields_of(raw, "application/json")
 
 
 def test_prompt_and_answer_must_fit_the_context() -> None:
@@ -162,3 +162,14 @@ def test_choices_are_bounded() -> None:
         "environment variable."
     )
     assert refusal.param is None
+
+
+@pytest.mark.parametrize("rank", [None, "", "0", "first"])
+def test_the_only_rank_is_taken(rank: str | None) -> None:
+    check_rank(rank)
+
+
+@pytest.mark.parametrize("rank", ["1", "9", "-1"])
+def test_another_rank_is_refused(rank: str) -> None:
+    with pytest.raises(RefusalError, match=rf"data_parallel_rank {rank} is out of range \[0, 1\)\."):
+        check_rank(rank)
