@@ -43,6 +43,7 @@ _HEAD_TOO_LARGE: Final = _refusal(
     errors.head_too_large(431, f"the headers are larger than {HEAD_LIMIT} bytes"),
     "Request Header Fields Too Large",
 )
+_TOO_SLOW: Final = _refusal(errors.TOO_SLOW, "Request Timeout")
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -50,10 +51,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     Attributes:
         head_seconds: How long a head may take, from the connection or its first byte on.
+        body_seconds: How long a body may bring nothing.
         linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
     """
 
     head_seconds: ClassVar[float] = 30.0
+    body_seconds: ClassVar[float] = 60.0
     linger_seconds: ClassVar[float] = 2.0
 
     def __init__(
@@ -97,7 +100,16 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._silent > HEAD_LIMIT and not self._refused:
             self._refusal = _HEAD_TOO_LARGE
             self.send_400_response("")
-        if self._head_open and self._timer is None and not self._answering:
+        self._limit_the_wait()
+
+    def _limit_the_wait(self) -> None:
+        """For the rest of what has come in part."""
+        if self._refused:
+            return
+        if not self._head_open:
+            self._stop_timer()
+            self._timer = self.loop.call_later(self.body_seconds, self._body_stalled)
+        elif self._timer is None and not self._answering:
             self._close_after(self.head_seconds)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what uvicorn says is not JSON
@@ -137,6 +149,13 @@ class LimitedProtocol(HttpToolsProtocol):
     @property
     def _answering(self) -> bool:
         return bool(self.cycle) and not self.cycle.response_complete  # uvicorn's type forgets the None
+
+    def _body_stalled(self) -> None:
+        if self.flow.read_paused:  # by us: nobody has taken yet what came before
+            self._timer = self.loop.call_later(self.body_seconds, self._body_stalled)
+            return
+        self._refusal = _TOO_SLOW
+        self.send_400_response("")
 
     def _close_after(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self.transport.close)
@@ -191,5 +210,6 @@ class LimitedProtocol(HttpToolsProtocol):
         """The request has ended; the next head may come."""
         self._progress = True
         if not self.parser.should_upgrade():
+            self._stop_timer()
             self._head_open = True
             super().on_message_complete()

@@ -259,13 +259,54 @@ async def test_a_request_that_is_answered_slowly_is_not_cut_off():
 
 
 async def test_a_body_may_take_longer_than_a_head():
-    async with serving(Quick) as (app, protocols, port):
+    async with serving(Quick) as (app, _, port):
         reader, writer = await connected(port)
         writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\n")
         await app.began.wait()
-        assert protocols.made[0]._timer is None
+        await asyncio.sleep(Quick.head_seconds * 2)
         writer.write(b"abc")
         await reader.readuntil(b"ok")
+        writer.close()
+
+
+class Impatient(LimitedProtocol):
+    body_seconds = 0.2
+    linger_seconds = 0.05
+
+
+@pytest.mark.parametrize(
+    "framing", [b"content-length: 9\r\n\r\nabc", b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\n"]
+)
+async def test_a_body_that_stalls_is_not_waited_for(framing):
+    async with serving(Impatient) as (app, _, port):
+        status, error = problem(await say(port, b"POST / HTTP/1.1\r\nhost: h\r\n" + framing))
+        await app.left.wait()
+    assert (status, error["code"]) == (408, "request_timeout")
+    assert app.bodies == []
+
+
+async def test_a_body_that_goes_on_may_take_its_time():
+    async with serving(Impatient) as (app, _, port):
+        reader, writer = await connected(port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 6\r\n\r\n")
+        for _ in range(6):
+            await asyncio.sleep(Impatient.body_seconds / 4)
+            writer.write(b"a")
+        await reader.readuntil(b"ok")
+        writer.close()
+    assert app.bodies == [b"aaaaaa"]
+
+
+async def test_a_body_that_we_hold_back_has_not_stalled():
+    async with serving(Impatient) as (app, protocols, port):
+        reader, writer = await connected(port)
+        writer.write(b"GET /wait HTTP/1.1\r\nhost: h\r\n\r\n")
+        await reader.readuntil(b"begun")
+        writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 100000\r\n\r\n" + b"a" * 80_000)
+        await writer.drain()
+        await asyncio.sleep(Impatient.body_seconds * 3)
+        assert not protocols.made[0].transport.is_closing()
+        assert not app.left.is_set()
         writer.close()
 
 
