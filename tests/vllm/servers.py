@@ -120,7 +120,7 @@ def running(python: Path, wanted: Sequence[LaunchSpec], scratch: Path) -> Iterat
         wanted: The servers; one without a port of its own gets a free one.
         scratch: Folder for logs and caches.
     """
-    free = _free_ports()
+    free = free_ports()
     placed = [spec if spec.port != FIRST_PORT else replace(spec, port=next(free)) for spec in wanted]
     # vLLM leaves its sockets behind, and a socket's path must be short: a folder of its own.
     with tempfile.TemporaryDirectory(prefix="vllm-") as temporary, start_blocking_portal() as portal:
@@ -161,10 +161,10 @@ async def _supervised(commands: Sequence[Command]) -> AsyncIterator[None]:
 
 def free_port() -> int:
     """A port that nobody listens on."""
-    return next(_free_ports())
+    return next(free_ports())
 
 
-def _free_ports() -> Iterator[int]:
+def free_ports() -> Iterator[int]:
     """Ports that nobody listens on, below those that the kernel gives to outgoing connections."""
     for port in range(20_000 + (os.getpid() * 7 + int(time.time())) % 10_000, 32_768):
         with socket.socket() as probe:
