@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
+import anyio
 import httpx
 
 from gateway.core.gpus import GpuLoad, parse_gpus
@@ -36,7 +36,7 @@ class GpuWatch:
         if source is None:
             return
         try:
-            async with asyncio.timeout(within):
+            with anyio.fail_after(within):  # see gateway.runtime.visits.get
                 page = await client.get(f"{source.exporter}/metrics", timeout=None)
         except (httpx.HTTPError, TimeoutError):
             return

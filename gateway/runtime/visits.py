@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import anyio
+
 from gateway.runtime import tasks
 
 if TYPE_CHECKING:
@@ -30,8 +32,9 @@ async def get(client: httpx.AsyncClient, backend: Backend, path: str, within: fl
         TimeoutError: The page is not there in time.
     """
     headers = [(b"authorization", b"Bearer " + backend.api_key.encode())] if backend.api_key else []
-    # One limit on the whole: httpx's own starts anew with every byte.
-    async with asyncio.timeout(within):
+    # One limit on the whole: httpx's own starts anew with every byte. It must be anyio's: httpx takes
+    # connections out of its pool before it closes them, and only anyio's cancellation lets it finish that.
+    with anyio.fail_after(within):
         return await client.get(backend.url + path, headers=headers, timeout=None)
 
 

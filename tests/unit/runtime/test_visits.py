@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -10,6 +12,7 @@ from gateway.runtime import tasks
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.visits import Visits, get
 from tests.factories import backend
+from tests.raw_server import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -132,3 +135,32 @@ async def test_a_call_is_bounded_as_a_whole() -> None:
     async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as client:
         with pytest.raises(TimeoutError):
             await get(client, backend(), "/page", 0.0)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_page_that_is_late_leaves_no_connection_behind() -> None:
+    """The pool closes what its server closed before it sends anything: time may run out in the middle of that."""
+    over = asyncio.Event()
+
+    async def script(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        await over.wait()
+        return False
+
+    async with serving(script) as (server, url):
+        one = replace(backend("a"), url=url)
+        before = descriptors()
+        async with httpx.AsyncClient(trust_env=False) as client:
+            await asyncio.gather(*(get(client, one, "/health", 9.0) for _ in range(4)))
+            assert server.connections == 4
+            over.set()
+            while descriptors() > before + 4:  # noqa: ASYNC110 - nothing tells when a socket is closed
+                await asyncio.sleep(0)
+            with pytest.raises(TimeoutError):
+                await get(client, one, "/health", 0.0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert descriptors() == before
