@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import Backend
     from gateway.core.policy import Policy, Route
+    from gateway.policy.coverage import Requests
     from gateway.policy.problems import Path, Problem
     from gateway.policy.schema import BackendSection, RouteSection
     from gateway.policy.source import Source
     from gateway.policy.validate import Checked
 
 _GLOB: Final = re.compile(r"[*?\[]")
+NAMED_AT_MOST: Final = 8
+"""Routes in one sentence."""
+
 _ANY: Final = Selector()
 """Last in a list it stands for backends to come, so it may name none that is new."""
 
@@ -83,27 +87,6 @@ def _twice(
             yield source.problem((key, index, "name"), wrong, "give each its own name")
 
 
-def covers(wide: Match, narrow: Match) -> bool:
-    """Whether every request that ``narrow`` takes is also taken by ``wide``."""
-    sets = (
-        (wide.models, narrow.models),
-        (wide.workloads, narrow.workloads),
-        (wide.languages, narrow.languages),
-        (wide.endpoints, narrow.endpoints),
-        (wide.tenants, narrow.tenants),
-    )
-    return (
-        all(not outer or (inner and inner <= outer) for outer, inner in sets)
-        and wide.min_confidence <= narrow.min_confidence
-        and wide.stream in (None, narrow.stream)
-        and wide.min_prompt_tokens <= narrow.min_prompt_tokens
-        and (
-            wide.max_prompt_tokens is None
-            or (narrow.max_prompt_tokens is not None and narrow.max_prompt_tokens <= wide.max_prompt_tokens)
-        )
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A compiled route and the section it came from.
@@ -120,26 +103,45 @@ class Placed:
 
 
 def policy_problems(
-    sections: Sequence[Checked[RouteSection]], routes: Sequence[Placed], source: Source
+    sections: Sequence[Checked[RouteSection]], routes: Sequence[Placed], requests: Requests, source: Source
 ) -> Iterator[Problem]:
-    """Mistakes within the policy file."""
+    """Mistakes within the policy file.
+
+    Args:
+        sections: Its routes.
+        routes: The same, compiled.
+        requests: What is told apart by the matches of the routes.
+        source: Where the positions are.
+    """
     yield from _twice("route", sections, source, "routes")
     sound = [placed for placed in routes if placed.sound]
+    matches = [placed.route.match for placed in sound]
     for position, placed in enumerate(sound):
-        for earlier in sound[:position]:
-            if covers(earlier.route.match, placed.route.match):
-                line, _ = source.values[("routes", earlier.index)]
-                wrong = (
-                    f"it is never reached: route {earlier.route.name!r} at line {line} takes all its requests"
-                )
-                right = f"move it above {earlier.route.name!r}, or narrow the match of that"
-                yield source.problem(("routes", placed.index, "name"), wrong, right)
-                break
-    catches = any(covers(placed.route.match, Match()) for placed in sound)
-    if sections and len(sound) == len(sections) and not catches:
-        wrong = "no route takes every request; one that fits none is refused"
+        path = ("routes", placed.index, "name")
+        earlier = matches[:position]
+        if takers := [sound[at] for at in requests.takers(placed.route.match, earlier)]:
+            wrong = f"it is never reached: {_take(takers, source)} all its requests"
+            first = takers[0].route.name
+            right = f"move it above {first!r}, or narrow the match of {'one' if takers[1:] else 'that'}"
+            yield source.problem(path, wrong, right)
+        elif takers := [sound[at] for at in requests.takers(placed.route.match, earlier, named=True)]:
+            wrong = f"only requests without a model reach it: {_take(takers, source)} all others"
+            yield source.problem(path, wrong, "remove it if that is not meant", warning=True)
+    if sections and len(sound) == len(sections) and requests.reaches(Match(), matches):
+        wrong = "the routes do not take every request; one that fits none is refused"
         right = "add a last route without match: {name: default, prefer: [any]}"
         yield source.problem(("routes",), wrong, right, key=True, warning=True)
+
+
+def _take(takers: Sequence[Placed], source: Source) -> str:
+    """Says which routes take something: subject and verb."""
+    lines = [source.values[("routes", one.index)][0] for one in takers]
+    if len(takers) == 1:
+        return f"route {takers[0].route.name!r} at line {lines[0]} takes"
+    names = [f"{one.route.name!r} (line {line})" for one, line in zip(takers, lines, strict=True)]
+    if more := len(names[NAMED_AT_MOST:]):
+        names[NAMED_AT_MOST:] = [f"{more} more"]
+    return f"routes {', '.join(names[:-1])} and {names[-1]} together take"
 
 
 def name_problems(routes: Sequence[Placed], names: frozenset[str], source: Source) -> Iterator[Problem]:
@@ -154,7 +156,7 @@ def name_problems(routes: Sequence[Placed], names: frozenset[str], source: Sourc
 
 
 def fit_problems(
-    policy: Policy, routes: Sequence[Placed], backends: Sequence[Backend], source: Source
+    policy: Policy, routes: Sequence[Placed], backends: Sequence[Backend], requests: Requests, source: Source
 ) -> Iterator[Problem]:
     """Where a policy and a fleet, each right by itself, do not fit together."""
     targets = {backend.target for backend in backends}
@@ -170,7 +172,7 @@ def fit_problems(
             path = (*path, listed.index(name)) if isinstance(listed, list) else path
             yield source.problem(path, f"no model is called {name!r}", suggest(name, known, "models"))
         yield from _idle_preferences(placed, backends, source)
-    yield from _unserved(policy, routes, backends, source)
+    yield from _unserved(policy, routes, backends, requests, source)
 
 
 def _idle_preferences(placed: Placed, backends: Sequence[Backend], source: Source) -> Iterator[Problem]:
@@ -189,7 +191,7 @@ def _idle_preferences(placed: Placed, backends: Sequence[Backend], source: Sourc
 
 
 def _unserved(
-    policy: Policy, routes: Sequence[Placed], backends: Sequence[Backend], source: Source
+    policy: Policy, routes: Sequence[Placed], backends: Sequence[Backend], requests: Requests, source: Source
 ) -> Iterator[Problem]:
     """Routes whose preferences hold no server, or no baseline, of a target that they take."""
     known = {backend.target for backend in backends}
@@ -200,7 +202,7 @@ def _unserved(
         targets = {
             policy.aliases.get(model, model)
             for model in route.match.models or policy.aliases.keys() | known
-            if not any(covers(match, replace(route.match, models=frozenset({model}))) for match in earlier)
+            if requests.reaches(replace(route.match, models=frozenset({model})), earlier)
         }
         serving = {
             backend.target for backend in backends if any(selects(one, backend) for one in route.prefer)

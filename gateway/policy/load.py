@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gateway.core.examples import LearntLabels, UnusableExamplesError
+from gateway.core.features import WORKLOADS
 from gateway.policy import compile as build
 from gateway.policy.beside import UnreadableError, read_beside
 from gateway.policy.checks import Placed, fit_problems, fleet_problems, name_problems, policy_problems
+from gateway.policy.coverage import Requests
 from gateway.policy.schema import BackendSection, FleetFile, PolicyFile, RouteSection
 from gateway.policy.source import read
 from gateway.policy.validate import check, check_list
@@ -156,14 +158,24 @@ def _read_policy(
         for index, one in enumerate(sections)
         if one.value is not None
     ]
-    problems += [*more, *top.problems, *policy_problems(sections, routes, source)]
+    requests = Requests(
+        [placed.route.match for placed in routes],
+        models=None if fleet is None or "models" in top.damaged else _models(file, fleet),
+        labels=None if unread else {*WORKLOADS, *labels},
+    )
+    problems += [*more, *top.problems, *policy_problems(sections, routes, requests, source)]
     if names is not None:
         problems += name_problems(routes, names, source)
     policy = build.policy(file, (placed.route for placed in routes), build.revision(text), examples)
     intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
     if fleet is not None and intact and sections:
-        problems += fit_problems(policy, routes, fleet.backends, source)
+        problems += fit_problems(policy, routes, fleet.backends, requests, source)
     return None if _wrong(problems) else policy, problems
+
+
+def _models(file: PolicyFile, fleet: Fleet) -> set[str]:
+    """All names by which clients may ask for a model."""
+    return {*file.models, *(backend.target for backend in fleet.backends)}
 
 
 def _labels(data: Mapping[str, Any]) -> frozenset[str]:

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from gateway.core.policy import Match
-from gateway.policy.checks import covers
-from gateway.policy.load import Invalid, Loaded, load, load_fleet
+from gateway.core.features import ENDPOINTS
+from gateway.policy.load import Invalid, Loaded, load, load_fleet, load_policy
 
 FLEET = """\
 version: 1
@@ -143,7 +140,7 @@ def test_a_match_that_is_wrong_hides_no_route() -> None:
 def test_a_policy_that_does_not_take_every_request() -> None:
     [warning] = policy("routes:\n  - {name: a, match: {endpoint: chat}, prefer: [any]}\n")
     assert warning.startswith(
-        "2:1 warning routes: no route takes every request; one that fits none is refused"
+        "2:1 warning routes: the routes do not take every request; one that fits none is refused"
     )
 
 
@@ -204,50 +201,115 @@ routes:
     )
 
 
-WIDE = Match(
-    models=frozenset({"a", "b"}),
-    workloads=frozenset({"math"}),
-    min_confidence=0.5,
-    languages=frozenset({"es"}),
-    endpoints=frozenset({"chat"}),
-    stream=True,
-    tenants=frozenset({"t"}),
-    min_prompt_tokens=10,
-    max_prompt_tokens=20,
-)
+def reached(*matches: str, before: str = "") -> list[str]:
+    routes = "".join(
+        f"  - {{name: r{at}, match: {{{one}}}, prefer: [any]}}\n" for at, one in enumerate(matches)
+    )
+    return [line.split(";")[0] for line in policy(f"{before}routes:\n{routes}")]
 
 
 @pytest.mark.parametrize(
-    "narrower",
+    ("before", "matches", "takers"),
     [
-        {"models": frozenset({"a"})},
-        {"min_confidence": 0.6},
-        {"min_prompt_tokens": 11},
-        {"max_prompt_tokens": 19},
-        {},
+        ("", ["stream: true", "stream: false", ""], "'r0' (line 3) and 'r1' (line 4)"),
+        ("", ["max_prompt_tokens: 100", "min_prompt_tokens: 50", ""], "'r0' (line 3) and 'r1' (line 4)"),
+        ("", ["max_prompt_tokens: 100", "min_prompt_tokens: 101", ""], "'r0' (line 3) and 'r1' (line 4)"),
+        (
+            "",
+            ["workload: [math, code, chat]", "tenant: t", "workload: [tool_use, multilingual, grounded]", ""],
+            "'r0' (line 3) and 'r2' (line 5)",
+        ),
+        (
+            "models: {x: m/x}\n",
+            ["model: [x, m/x]", "model: m/y", "model: [x, m/y]"],
+            "'r0' (line 4) and 'r1' (line 5)",
+        ),
+        (
+            "classify: {rules: [{label: sql, text: select}]}\n",
+            ["workload: [math, code, chat, tool_use]", "workload: [multilingual, grounded]", "workload: sql", ""],
+            "'r0' (line 4), 'r1' (line 5) and 'r2' (line 6)",
+        ),
     ],
-)
-def test_a_match_covers_what_is_narrower_in_any_respect(narrower: dict[str, object]) -> None:
-    assert covers(WIDE, replace(WIDE, **narrower))
-    assert covers(Match(), replace(WIDE, **narrower))
+)  # fmt: skip
+def test_routes_that_together_leave_nothing_to_a_later_one(
+    before: str, matches: list[str], takers: str
+) -> None:
+    [problem] = [line for line in reached(*matches, before=before) if "warning" not in line]
+    at = 2 + len(before.splitlines()) + len(matches)
+    last = len(matches) - 1
+    assert (
+        problem
+        == f"{at}:12 routes[{last}].name: it is never reached: routes {takers} together take all its requests"
+    )
+
+
+def test_of_very_many_routes_in_the_way_some_are_named() -> None:
+    [problem] = reached(*(f"endpoint: {one}" for one in ENDPOINTS), "")
+    assert problem.startswith(
+        "14:12 routes[11].name: it is never reached: routes 'r0' (line 3), 'r1' (line 4), "
+    )
+    assert problem.endswith("'r7' (line 10) and 3 more together take all its requests")
 
 
 @pytest.mark.parametrize(
-    "wider",
+    ("before", "matches"),
     [
-        {"models": frozenset({"a", "c"})},
-        {"models": frozenset()},
-        {"workloads": frozenset()},
-        {"languages": frozenset({"de"})},
-        {"endpoints": frozenset()},
-        {"tenants": frozenset({"u"})},
-        {"min_confidence": 0.4},
-        {"stream": None},
-        {"stream": False},
-        {"min_prompt_tokens": 9},
-        {"max_prompt_tokens": 21},
-        {"max_prompt_tokens": None},
+        ("", ["max_prompt_tokens: 100", "min_prompt_tokens: 102", ""]),
+        ("", ["workload: [math, code, chat]", "workload: [tool_use, multilingual]", ""]),
+        ("", ["tenant: [a, b]", "tenant: c", ""]),
+        ("", ["stream: true", "stream: false, min_confidence: 10%", ""]),
+        (
+            "classify: {rules: [{label: sql, text: select}]}\n",
+            ["workload: [math, code, chat]", "workload: [tool_use, multilingual, grounded]", ""],
+        ),
+        ("models: {x: m/x}\n", ["model: m/x", "model: m/y", ""]),
     ],
 )
-def test_a_match_does_not_cover_what_is_wider_in_one_respect(wider: dict[str, object]) -> None:
-    assert not covers(WIDE, replace(WIDE, **wider))
+def test_routes_that_together_leave_something_to_a_later_one(before: str, matches: list[str]) -> None:
+    assert reached(*matches, before=before) == []
+
+
+def test_a_route_after_those_of_all_models_takes_requests_without_one() -> None:
+    assert reached("model: m/x", "model: m/y", "") == [
+        (
+            "5:12 warning routes[2].name: only requests without a model reach it: "
+            "routes 'r0' (line 3) and 'r1' (line 4) together take all others"
+        )
+    ]
+    assert reached("model: [m/x, m/y]", "", "") == [
+        (
+            "4:12 warning routes[1].name: only requests without a model reach it: "
+            "route 'r0' at line 3 takes all others"
+        ),
+        "5:12 routes[2].name: it is never reached: route 'r1' at line 4 takes all its requests",
+    ]
+
+
+def test_without_a_fleet_there_may_be_any_model() -> None:
+    text = (
+        "version: 1\nroutes:\n  - {name: a, match: {model: [m/x, m/y]}, prefer: [any]}\n"
+        "  - {name: b, prefer: [any]}\n"
+    )
+    assert said(load_policy(text)) == []
+
+
+def test_routes_that_together_take_every_request_need_no_other() -> None:
+    assert reached("stream: true", "stream: false") == []
+
+
+def test_labels_that_are_not_known_are_not_ruled_out() -> None:
+    everything = "workload: [math, code, chat, tool_use, multilingual, grounded]"
+    [unread] = reached(everything, "", before="classify: {examples: own.json}\n")
+    assert "was not read" in unread
+
+
+def test_a_route_needs_no_backend_for_what_earlier_ones_take_together() -> None:
+    assert (
+        policy("""\
+routes:
+  - {name: a, match: {stream: true, model: m/y}, prefer: [other]}
+  - {name: b, match: {stream: false, model: m/y}, prefer: [other]}
+  - {name: c, prefer: [fast]}
+""")
+        == []
+    )
