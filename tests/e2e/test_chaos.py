@@ -6,7 +6,7 @@ import json
 import os
 import random
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +16,10 @@ import uvloop
 
 from backends.sim.fleet import Member, run_fleet
 from backends.sim.server import Options
-from gateway.app import Gateway
-from gateway.cli.running import serving
-from gateway.runtime.reload import load_files
-from gateway.settings import Settings
 from gateway.wire.attempt import Trial
 from gateway.wire.client import Client
 from gateway.wire.exchange import Exchange
+from tests.e2e.front import gateway, idle
 
 GIVEN = os.environ.get("SPECROUTE_CHAOS")
 REQUESTS = int(GIVEN or 150)
@@ -303,39 +300,6 @@ async def becomes(read, wanted):
         await asyncio.sleep(0.05)
 
 
-@asynccontextmanager
-async def gateway(folder, servers, outcomes, mode, upstream):
-    backends = [
-        {"name": one.member.name, "url": one.url, "model": MODEL} | METHODS[one.member.name]
-        for one in servers
-    ]
-    (folder / "fleet.yaml").write_text(json.dumps({"version": 1, "backends": backends}))  # JSON is YAML
-    (folder / "policy.yaml").write_text(POLICY.format(mode))
-    settings = Settings(
-        fleet=folder / "fleet.yaml",
-        policy=folder / "policy.yaml",
-        port=0,
-        upstream=upstream,
-        probe_interval=0.1,
-        probe_timeout=0.3,
-        scrape_timeout=0.3,
-    )
-    loaded = load_files(settings.fleet, settings.policy, {})
-    async with serving(Gateway(settings, loaded, on_record=[outcomes.add]), settings) as url:
-        yield url
-
-
-async def idle(url):
-    """Wait until no backend has a request open, as the gateway sees it."""
-    async with aiohttp.ClientSession(url) as session:
-        while True:
-            async with session.get("/status") as response:
-                backends = (await response.json())["fleet"]["backends"]
-            if all(one["healthy"] and not one["in_flight"] for one in backends):
-                return
-            await asyncio.sleep(0.05)
-
-
 async def undisturbed(server):
     """The answer to everything that is asked."""
     asks = [Ask(*one) for one in ((e, q, n) for e in ENDPOINTS for q in QUESTIONS for n in LENGTHS)]
@@ -369,7 +333,20 @@ async def disturbed(folder, mode, upstream):
     async with run_fleet(members) as servers:
         wanted = await undisturbed(servers[0])
         fleet = Fleet(servers, rng)
-        async with gateway(folder, servers, outcomes, mode, upstream) as url:
+        backends = [
+            {"name": one.member.name, "url": one.url, "model": MODEL} | METHODS[one.member.name]
+            for one in servers
+        ]
+        async with gateway(
+            folder,
+            backends,
+            policy=POLICY.format(mode),
+            on_record=[outcomes.add],
+            upstream=upstream,
+            probe_interval=0.1,
+            probe_timeout=0.3,
+            scrape_timeout=0.3,
+        ) as url:
             await idle(url)
             before = tasks()
             del before["RequestResponseCycle.run_asgi"]  # a probe or scrape, of which there are always some
@@ -382,8 +359,7 @@ async def disturbed(folder, mode, upstream):
                 fleet.end()
                 await disturbing
             await fleet.heal()
-            async with asyncio.timeout(SECONDS):
-                await idle(url)
+            await idle(url)
             await becomes(
                 lambda: [(one.running, one.waiting) for one in fleet.simulators],
                 lambda each: set(each) == {(0, 0)},
