@@ -10,6 +10,9 @@ from gateway.cli import running
 from gateway.settings import Settings
 from gateway.wire.protocol import HEAD_LIMIT, TARGET_LIMIT, LimitedProtocol
 
+SECONDS = 20.0
+"""How long a connection may stay open before a test gives up."""
+
 OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
 
 
@@ -90,7 +93,8 @@ async def say(port, *parts, ends=False):
             await writer.drain()
         if ends:
             writer.write_eof()
-        return await reader.read()
+        async with asyncio.timeout(SECONDS):
+            return await reader.read()
     finally:
         writer.close()
 
