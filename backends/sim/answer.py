@@ -71,14 +71,15 @@ def plan(call: Call, prompt: Prompt, room: int, writer: Writer, choice: int) -> 
     Raises:
         RefusalError: A schema in the request is none.
     """
-    limit = room if call.max_tokens is None else min(room, call.max_tokens)
+    mute = call.max_tokens == 0  # of what is generated, nothing is shown
+    limit = room if call.max_tokens is None else min(room, max(call.max_tokens, 1))
     if (index := _tool(call, asked(prompt.text))) is not None:
         return _tool_answer(call.tools[index], limit, writer.draws(prompt.text, choice))
     wording = writer.word(prompt, limit, choice)
     rest = wording.tokens[wording.said :]
     generated = rest[:limit]
     shown = tokens.pieces(generated, prompt.given or ())
-    if generated[-1] == tokens.END_OF_TURN:
+    if mute or generated[-1] == tokens.END_OF_TURN:
         shown[-1] = ""
     reason = "length" if call.ignore_eos or len(rest) > limit else "stop"
     return _stopped(call, Answer(wording.kind.workload, generated, shown, "".join(shown), reason))

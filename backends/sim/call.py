@@ -22,8 +22,10 @@ class Call:
     Attributes:
         chat: Chat completion rather than text completion.
         messages: Role and text of each turn; empty for a text completion.
+        media: Whether messages have content that is not text.
         prompts: Prompts of a text completion, as text or token ids.
         max_tokens: As asked for, None for as many as fit.
+        logit_bias: Its keys.
         logprobs: Alternatives to list for each token, None for no log probabilities at all.
         tool_choice: ``auto``, ``required``, ``none``, or the name of a function; ``none`` without tools.
         format: ``response_format.type``, ``text`` by default.
@@ -34,6 +36,7 @@ class Call:
     chat: bool
     model: str | None
     messages: tuple[tuple[str, str], ...]
+    media: bool
     prompts: tuple[str | tuple[int, ...], ...]
     stream: bool
     include_usage: bool
@@ -43,7 +46,12 @@ class Call:
     temperature: float
     top_p: float
     min_p: float
-    logit_bias: bool
+    top_k: int
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_penalty: float
+    min_tokens: int
+    logit_bias: tuple[str, ...]
     seed: int | None
     stop: tuple[str, ...]
     include_stop: bool

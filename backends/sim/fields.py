@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SHOWN: Final = 10  # validation errors spelled out; a real server counts the rest
+_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"
+_TRUE: Final = ("1", "on", "t", "true", "y", "yes")
+_FALSE: Final = ("0", "off", "f", "false", "n", "no")
 _T = TypeVar("_T")
 
 
@@ -69,8 +72,7 @@ def decode(raw: bytes) -> dict[str, Any]:
     if body is None:
         raise _invalid([_problem("missing", "body", "Field required", "None")])
     if not isinstance(body, dict):
-        text = "Input should be a valid dictionary or object to extract fields from"
-        raise _invalid([_problem("model_attributes_type", "body", text, body)])
+        raise _invalid([_problem("model_attributes_type", "body", _OBJECT, body)])
     return body
 
 
@@ -105,9 +107,12 @@ class Fields:
         if self.problems:
             raise _invalid(self.problems)
 
-    def add(self, kind: str, where: str, message: str, given: object) -> None:
+    def add(
+        self, kind: str, where: str, message: str, given: object, ctx: dict[str, Any] | None = None
+    ) -> None:
         """Note something wrong."""
-        self.problems.append(_problem(kind, f"body.{where}", message, given))
+        problem = _problem(kind, f"body.{where}", message, given)
+        self.problems.append(problem if ctx is None else problem | {"ctx": ctx})
 
     def integer(self, name: str, *, default: int | None = None) -> int | None:
         """A whole number, also as text."""
@@ -126,10 +131,20 @@ class Fields:
 
     def boolean(self, name: str) -> bool:
         """True or false, false where it is missing."""
-        value = self.body.get(name)
+        return self.truth(name, self.body.get(name))
+
+    def truth(self, where: str, value: object) -> bool:
+        """A value as true or false, also as a number or text."""
         if value is None or isinstance(value, bool):
             return bool(value)
-        self.add("bool_parsing", name, "Input should be a valid boolean, unable to interpret input", value)
+        word = str(value).lower().removesuffix(".0")
+        if isinstance(value, (int, float, str)) and word in _TRUE + _FALSE:
+            return word in _TRUE
+        text = "Input should be a valid boolean"
+        if isinstance(value, (int, str)) or (isinstance(value, float) and value.is_integer()):
+            self.add("bool_parsing", where, f"{text}, unable to interpret input", value)
+        else:
+            self.add("bool_type", where, text, value)
         return False
 
     def string(self, name: str, *, required: bool = False) -> str | None:
@@ -149,14 +164,23 @@ class Fields:
         if isinstance(several, list) and all(isinstance(item, str) for item in several):
             return tuple(several)
         self.add("string_type", name, "Input should be a valid string", value)
+        if not isinstance(several, list):
+            self.add("list_type", name, "Input should be a valid list", value)
+            return ()
+        for index, item in enumerate(several):
+            if not isinstance(item, str):
+                self.add("string_type", f"{name}.{index}", "Input should be a valid string", item)
         return ()
 
-    def mapping(self, name: str) -> dict[str, Any]:
-        """An object, empty where it is missing."""
+    def mapping(self, name: str, *, model: bool = False) -> dict[str, Any]:
+        """An object, empty where it is missing; ``model`` for one whose fields are known."""
         value = self.body.get(name)
         if value is None or isinstance(value, dict):
             return value or {}
-        self.add("dict_type", name, "Input should be a valid dictionary", value)
+        if model:
+            self.add("model_attributes_type", name, _OBJECT, value)
+        else:
+            self.add("dict_type", name, "Input should be a valid dictionary", value)
         return {}
 
     def integers(self, name: str) -> tuple[int, ...]:

@@ -16,24 +16,18 @@ from backends.sim import exposition, messages, responses, tokens
 from backends.sim.answer import plan
 from backends.sim.asgi import Request
 from backends.sim.bodies import ChatBodies, TextBodies
+from backends.sim.contents import messages_of
 from backends.sim.engine import Engine, Job
 from backends.sim.exchange import Exchange, Reporting, engine_dead
 from backends.sim.fields import RefusalError
+from backends.sim.limits import check, check_length, check_model, check_rank
 from backends.sim.look import ASIDE
 from backends.sim.measures import Measures
 from backends.sim.parts import Frame
 from backends.sim.prompt import Prompt, render
 from backends.sim.realtime import Realtime
 from backends.sim.traffic import Traffic, process_page
-from backends.sim.validate import (
-    call_of,
-    check,
-    check_length,
-    check_model,
-    check_rank,
-    fields_of,
-    messages_of,
-)
+from backends.sim.validate import call_of, fields_of
 from backends.sim.wording import Writer
 
 if TYPE_CHECKING:
@@ -220,7 +214,7 @@ class Simulator:
         check_rank(request.header("x-data-parallel-rank"))
         prompts = [Prompt.read(prompt) for prompt in call.prompts or (render(call.messages),)]
         for prompt in prompts:
-            check_length(prompt.count, call.max_tokens, options.max_model_len)
+            check_length(prompt, call.max_tokens, options.max_model_len)
         planned = await self._plan(call, prompts, Writer(call, request.header(ASIDE), self._rng))
         bodies = shapes(self._frame(request, call, prompts, prefix), call)
         exchange = Exchange(call, bodies, self._realtime, self._measures, options.reporting)
@@ -300,6 +294,8 @@ class Simulator:
             text = render(messages_of(fields))
         else:
             text = fields.string("prompt", required=True) or ""
+            if fields.problems:
+                fields.add("missing", "messages", "Field required", fields.body)
         fields.raise_if_invalid()
         check_model(name, (self.model,))
         ids = Prompt.read(text).ids()

@@ -23,6 +23,8 @@ _BYTES: Final = len(SPECIAL)
 _PAIR: Final = _BYTES + 256
 _SPACES: Final = _PAIR + 128 * 128
 _MAX_SPACES: Final = 16
+LONGEST: Final = _MAX_SPACES
+"""Characters of a token at most."""
 _WORDS: Final = _SPACES + _MAX_SPACES - 1
 _SPACED: Final = _SHORTER[_WORD + 1]
 _WIDE: Final = _WORDS + 2 * _SPACED

@@ -261,3 +261,15 @@ def test_the_page_counts_requests_and_describes_the_process(
     calls = 'model_name="tiny",outcome="tool_call",request_type="chat_completions"}'
     assert f'vllm:tool_call_parser_invocations_total{{mode="non_streaming",{calls} 1.0' in page
     assert f'vllm:tool_call_parser_invocations_total{{mode="streaming",{calls} 0.0' not in page
+
+
+def test_an_echo_without_an_answer(ask: Make) -> None:
+    answer = ask(
+        "POST", TEXT, {"prompt": "hello there", "echo": True, "max_tokens": 0, "temperature": 0}
+    ).json
+    choice = answer["choices"][0]
+    assert (choice["text"], choice["finish_reason"]) == ("hello there", "length")
+
+
+def test_tokenize_wants_a_prompt_or_messages(ask: Make) -> None:
+    assert "2 validation errors" in ask("POST", "/tokenize", {}).json["error"]["message"]
