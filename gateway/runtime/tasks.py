@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+AGAIN_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -29,6 +31,11 @@ def _finished(task: asyncio.Task[Any]) -> None:
 
 
 async def cancel(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it is gone."""
-    task.cancel()
-    await asyncio.wait((task,))
+    """Cancel a task and wait until it is gone.
+
+    It is cancelled again after a while: a library that cancels something of its own at the same moment may
+    take the first cancellation for that.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait((task,), timeout=AGAIN_SECONDS)

@@ -64,6 +64,28 @@ async def test_a_failure_is_logged_with_its_name_and_trace(caplog: pytest.LogCap
     assert isinstance(logged.exc_info[1], ValueError)
 
 
+async def test_a_task_that_missed_its_cancellation_is_cancelled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "AGAIN_SECONDS", 0.0)
+    missed = 0
+
+    async def miss() -> None:
+        nonlocal missed
+        while missed < 2:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                missed += 1
+        await asyncio.Event().wait()
+
+    task = tasks.spawn(miss(), name="miss")
+    await asyncio.sleep(0)
+    await tasks.cancel(task)
+    assert task.cancelled()
+    assert missed == 2
+
+
 async def test_a_cancelled_task_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     task = tasks.spawn(asyncio.Event().wait(), name="wait")
     await tasks.cancel(task)
