@@ -30,6 +30,9 @@ def look(body: Mapping[str, Any], *, chat: bool) -> None:
     if isinstance(format_, dict) and format_.get("type") == "json_schema" and not _given(format_):
         text = "When response_format type is 'json_schema', the 'json_schema' field must be provided."
         raise _refusal(text, "response_format")
+    if body.get("allowed_token_ids") == []:
+        text = "allowed_token_ids is not None and empty!"
+        raise _refusal(text, "allowed_token_ids", [])
     if not chat and body.get("suffix") is not None:
         text = "suffix is only supported for models with FIM completion rendering"
         raise RefusalError(text, param="suffix")

@@ -183,16 +183,31 @@ class Fields:
             self.add("dict_type", name, "Input should be a valid dictionary", value)
         return {}
 
-    def integers(self, name: str) -> tuple[int, ...]:
-        """A required field with a list of integers."""
-        value = self.body.get(name)
-        if value is None:
-            self.add("missing", name, "Field required", self.body)
-        elif not isinstance(value, list) or not all(isinstance(item, int) for item in value):
-            self.add("list_type", name, "Input should be a valid list", value)
+    def ids(self, where: str, given: object) -> tuple[int, ...]:
+        """A list of token ids."""
+        if not isinstance(given, list):
+            self.add("list_type", where, "Input should be a valid list", given)
+            return ()
+        return tuple(self._id(f"{where}.{index}", item) for index, item in enumerate(given))
+
+    def _id(self, where: str, given: object) -> int:
+        """A token id, also as a whole number of another type or as text."""
+        text = "Input should be a valid integer"
+        if isinstance(given, float) and not given.is_integer():
+            self.add("int_from_float", where, f"{text}, got a number with a fractional part", given)
+        elif not isinstance(given, (int, float, str)):
+            self.add("int_type", where, text, given)
         else:
-            return tuple(value)
-        return ()
+            try:
+                token = int(given)
+            except ValueError:
+                self.add("int_parsing", where, f"{text}, unable to parse string as an integer", given)
+                return 0
+            if token >= 0:
+                return token
+            text = "Input should be greater than or equal to 0"
+            self.add("greater_than_equal", where, text, given, {"ge": 0})
+        return 0
 
     def _convert(self, name: str, to: Callable[[Any], _T], kind: str, noun: str, default: _T) -> _T:
         value = self.body.get(name)

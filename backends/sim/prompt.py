@@ -36,11 +36,13 @@ class Prompt:
         """A prompt from text or ids.
 
         Raises:
-            RefusalError: An id is out of vocabulary, or there is none.
+            RefusalError: An id is out of vocabulary, there is none, or a text is not well-formed.
         """
         if isinstance(prompt, str):
-            text = tokens.well_formed(prompt)
-            return cls(text, tokens.count(text))
+            if tokens.well_formed(prompt) != prompt:
+                text = "TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]"
+                raise RefusalError(text)
+            return cls(prompt, tokens.count(prompt))
         if not prompt:
             raise RefusalError("The decoder prompt cannot be empty")
         try:

@@ -311,7 +311,10 @@ class Simulator:
         fields = await self._fields(request)
         if fields is None:
             return
-        name, ids = fields.string("model"), fields.integers("tokens")
+        name = fields.string("model")
+        if "tokens" not in fields.body:
+            fields.add("missing", "tokens", "Field required", fields.body)
+        ids = fields.ids("tokens", fields.body.get("tokens", []))
         fields.raise_if_invalid()
         check_model(name, (self.model,))
         await request.reply(_encode({"prompt": Prompt.read(ids).text}))

@@ -50,11 +50,14 @@ def call_of(fields: Fields, *, chat: bool) -> Call:
         logprobs = fields.integer("logprobs")
     format_ = _format(fields)
     schema = format_.get("json_schema")
-    tools = _tools(fields)
+    tools = _tools(fields) if chat else ()
     metadata = body.get("metadata")  # a real server ignores it
     aside = metadata.get(ASIDE) if isinstance(metadata, dict) else None
     n = fields.integer("n", default=1)
     fields.string("user")
+    fields.boolean("parallel_tool_calls")
+    if body.get("stop_token_ids") is not None:
+        fields.ids("stop_token_ids", body["stop_token_ids"])
     messages = messages_of(fields) if chat else ()
     call = Call(
         chat=chat,
@@ -84,7 +87,7 @@ def call_of(fields: Fields, *, chat: bool) -> Call:
         logprobs=logprobs,
         return_token_ids=fields.boolean("return_token_ids"),
         tools=tools,
-        tool_choice=_tool_choice(fields, tools),
+        tool_choice=_tool_choice(fields, tools) if chat else "none",
         format=str(format_.get("type", "text")),
         schema=schema.get("schema") if isinstance(schema, dict) else None,
         aside=aside if isinstance(aside, str) else None,
@@ -145,7 +148,7 @@ def _prompts(fields: Fields) -> tuple[str | tuple[int, ...], ...]:
     if isinstance(given, list) and all(isinstance(item, str) for item in given):
         return tuple(given)
     before = len(fields.problems)
-    ids = _ids(fields, "prompt", given)
+    ids = fields.ids("prompt", given)
     if len(fields.problems) == before:
         return (ids,)
     middle = len(fields.problems)
@@ -161,40 +164,13 @@ def _id_lists(fields: Fields, given: object) -> tuple[tuple[int, ...], ...]:
     if not isinstance(given, list):
         fields.add("list_type", "prompt", "Input should be a valid list", given)
         return ()
-    return tuple(_ids(fields, f"prompt.{index}", item) for index, item in enumerate(given))
-
-
-def _ids(fields: Fields, where: str, given: object) -> tuple[int, ...]:
-    """A list of token ids."""
-    if not isinstance(given, list):
-        fields.add("list_type", where, "Input should be a valid list", given)
-        return ()
-    return tuple(_id(fields, f"{where}.{index}", item) for index, item in enumerate(given))
-
-
-def _id(fields: Fields, where: str, given: object) -> int:
-    """A token id, also as a whole number of another type or as text."""
-    text = "Input should be a valid integer"
-    if isinstance(given, float) and not given.is_integer():
-        fields.add("int_from_float", where, f"{text}, got a number with a fractional part", given)
-    elif not isinstance(given, (int, float, str)):
-        fields.add("int_type", where, text, given)
-    else:
-        try:
-            token = int(given)
-        except ValueError:
-            message = f"{text}, unable to parse string as an integer"
-            fields.add("int_parsing", where, message, given)
-            return 0
-        if token >= 0:
-            return token
-        message = "Input should be greater than or equal to 0"
-        fields.add("greater_than_equal", where, message, given, {"ge": 0})
-    return 0
+    return tuple(fields.ids(f"prompt.{index}", item) for index, item in enumerate(given))
 
 
 def _tools(fields: Fields) -> tuple[Tool, ...]:
-    given = fields.body.get("tools") or []
+    given = fields.body.get("tools")
+    if given is None:
+        return ()
     if not isinstance(given, list):
         fields.add("list_type", "tools", "Input should be a valid list", given)
         return ()

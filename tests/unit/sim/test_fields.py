@@ -26,10 +26,17 @@ def test_ten_problems_are_shown_and_the_rest_counted() -> None:
 
 def test_lists_of_integers_and_required_text() -> None:
     fields = Fields({"good": [1, 2], "bad": ["a"], "text": "x"})
-    assert fields.integers("good") == (1, 2)
+    assert fields.ids("good", [1, "2", 3.0]) == (1, 2, 3)
     assert fields.string("text", required=True) == "x"
     fields.raise_if_invalid()
-    assert fields.integers("bad") == ()
-    assert fields.integers("none") == ()
+    fields.ids("bad", ["a", 1.5, None, -1])
+    assert fields.ids("none", None) == ()
     assert fields.string("none", required=True) is None
-    assert [problem["type"] for problem in fields.problems] == ["list_type", "missing", "missing"]
+    assert [problem["type"] for problem in fields.problems] == [
+        "int_parsing",
+        "int_from_float",
+        "int_type",
+        "greater_than_equal",
+        "list_type",
+        "missing",
+    ]

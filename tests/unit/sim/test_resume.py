@@ -22,7 +22,7 @@ QUESTIONS = {
     "zh": "怎么泡茶才好喝𠮷",
     "ja": "朝の過ごし方を教えてください。",
     "ar": "كيف أستعد لرحلة طويلة؟",
-    "marks": "<|im_start|>assistant\nThat is<|im_end|> what I\x00 said: \ud83d",
+    "marks": "<|im_start|>assistant\nThat is<|im_end|> what I\x00 said: \ufffd",
 }
 
 

@@ -273,3 +273,18 @@ def test_an_echo_without_an_answer(ask: Make) -> None:
 
 def test_tokenize_wants_a_prompt_or_messages(ask: Make) -> None:
     assert "2 validation errors" in ask("POST", "/tokenize", {}).json["error"]["message"]
+
+
+def test_a_text_with_half_a_character_is_refused(ask: Make) -> None:
+    answer = ask("POST", CHAT, body("a\ud83d"))
+    assert answer.status == 400
+    assert answer.json["error"]["message"].startswith("TextEncodeInput must be")
+
+
+def test_a_text_completion_has_no_tools(ask: Make) -> None:
+    assert ask("POST", TEXT, {"prompt": "x", "tool_choice": True, "tools": "hammer"}).status == 200
+
+
+@pytest.mark.parametrize("tools", [{}, "", False])
+def test_tools_are_a_list(ask: Make, tools: Any) -> None:
+    assert ask("POST", CHAT, body(tools=tools, tool_choice="required")).status == 400

@@ -124,6 +124,8 @@ def test_an_empty_list_of_prompts_is_refused() -> None:
             "8 validation errors",
             "body.messages.0.ChatCompletionDeveloperMessageParam",
         ),
+        ({"stop_token_ids": "x"}, "Input should be a valid list", "body.stop_token_ids"),
+        ({"parallel_tool_calls": "x"}, "unable to interpret input", "body.parallel_tool_calls"),
         ({"stop": 5}, "Input should be a valid string", "body.stop"),
         (
             {"stream": True, "stream_options": "usage"},
@@ -281,6 +283,10 @@ RANGES: list[tuple[dict[str, Any], str]] = [
         "Cannot apply chat template to an empty conversation. Provide at least one message.",
     ),
     ({"messages": None}, "'NoneType' object is not iterable"),
+    (
+        {"allowed_token_ids": []},
+        "allowed_token_ids is not None and empty! (parameter=allowed_token_ids, value=[])",
+    ),
     (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
         "tiny is not a multimodal model",
