@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from fastapi import FastAPI
@@ -26,7 +26,7 @@ from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from gateway.core.outcome import Record
     from gateway.policy.load import Config, Loaded
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 5.0
 """How long the last records may take on their way out."""
+
+STEP_SECONDS = 10.0
+"""How long one step of the shutdown may take; longer than the limits that steps have of their own."""
 
 
 class Gateway:
@@ -135,45 +138,49 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        async with httpx.AsyncClient(trust_env=False) as client:
-            settings, fleet = self._settings, self._fleet
-            scraper = Scraper(
-                fleet, client, timeout=settings.scrape_timeout, counted=self._acceptance.counted
-            )
-            prober = Prober(fleet, client, timeout=settings.probe_timeout)
-            visits = (
-                Visits(fleet, scraper.once, interval=settings.scrape_interval, name="scrape"),
-                Visits(
-                    fleet,
-                    lambda backend: self._gpus.look(backend, client, settings.scrape_timeout),
-                    interval=settings.scrape_interval,
-                    name="look at the GPUs of",
-                ),
-                Visits(fleet, prober.once, interval=settings.probe_interval, name="probe"),
-            )
+        client = httpx.AsyncClient(trust_env=False)
+        settings, fleet = self._settings, self._fleet
+        scraper = Scraper(fleet, client, timeout=settings.scrape_timeout, counted=self._acceptance.counted)
+        prober = Prober(fleet, client, timeout=settings.probe_timeout)
+        visits = (
+            Visits(fleet, scraper.once, interval=settings.scrape_interval, name="scrape"),
+            Visits(
+                fleet,
+                lambda backend: self._gpus.look(backend, client, settings.scrape_timeout),
+                interval=settings.scrape_interval,
+                name="look at the GPUs of",
+            ),
+            Visits(fleet, prober.once, interval=settings.probe_interval, name="probe"),
+        )
 
-            def changed(config: Config) -> None:
-                fleet.replace(config.fleet.backends, config.fleet.revision)
-                fleet.govern(config.policy.breaker, config.policy.retries)
-                for each in visits:
-                    each.sync()
-                self._telemetry.policy_loaded(config.policy)
-
-            self._configuration.on_change(changed)
-            self._consumers.start()
+        def changed(config: Config) -> None:
+            fleet.replace(config.fleet.backends, config.fleet.revision)
+            fleet.govern(config.policy.breaker, config.policy.retries)
             for each in visits:
                 each.sync()
-            watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
-            try:
-                yield
-            finally:
-                stop.set()
-                await tasks.cancel(watching)
-                for each in visits:
-                    await each.close()
-                await self._upstream.close()
-                await self._consumers.close(DRAIN_SECONDS)
-                await asyncio.to_thread(self._telemetry.close)
+            self._telemetry.policy_loaded(config.policy)
+
+        self._configuration.on_change(changed)
+        self._consumers.start()
+        for each in visits:
+            each.sync()
+        watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
+        try:
+            yield
+        finally:
+            stop.set()
+            await _end("watch files", tasks.cancel(watching))
+            for each in visits:
+                await _end("visits", each.close())
+            await _end("upstream", self._upstream.close())
+            await _end("consumers", self._consumers.close(DRAIN_SECONDS))
+            await _end("telemetry", asyncio.to_thread(self._telemetry.close))
+            await _end("control client", client.aclose())
+
+
+async def _end(name: str, closing: Coroutine[Any, Any, None]) -> None:
+    """Take one step of the shutdown; whatever becomes of it, the next one follows."""
+    await tasks.bounded(closing, within=STEP_SECONDS, name=f"close {name}")
 
 
 def _upstream(settings: Settings) -> Upstream:

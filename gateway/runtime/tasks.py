@@ -30,6 +30,21 @@ def _finished(task: asyncio.Task[Any]) -> None:
         _log.error("task %s failed", task.get_name(), exc_info=error)
 
 
+async def bounded(coroutine: Coroutine[Any, Any, object], *, within: float, name: str) -> None:
+    """Wait for the end of a coroutine, but not for longer than this: for what must not hold up a shutdown.
+
+    Args:
+        coroutine: What is to end; its failure is logged.
+        within: Seconds after which it is cancelled and left to itself.
+        name: What it is called in the log.
+    """
+    task = spawn(coroutine, name=name)
+    _, late = await asyncio.wait((task,), timeout=within)
+    if late:
+        _log.warning("task %s did not end within %g s and is given up", name, within)
+        task.cancel()
+
+
 async def cancel(task: asyncio.Task[Any]) -> None:
     """Cancel a task and wait until it is gone.
 

@@ -70,8 +70,7 @@ class Visits:
         """Stop all loops."""
         loops = list(self._loops.values())
         self._loops.clear()
-        for loop in loops:
-            await tasks.cancel(loop)
+        await asyncio.gather(*map(tasks.cancel, loops))
 
     async def _loop(self, backend: Backend) -> None:
         while True:

@@ -9,7 +9,8 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from gateway.wire.upstream import KEEPALIVE_SECONDS, UpstreamError
+from gateway.runtime import tasks
+from gateway.wire.upstream import CLOSE_SECONDS, KEEPALIVE_SECONDS, UpstreamError
 
 if TYPE_CHECKING:
     import ssl
@@ -48,7 +49,10 @@ class HttpxUpstream:
 
     async def close(self) -> None:
         """See :class:`~gateway.wire.upstream.Upstream`."""
-        await self._transport.aclose()
+        # The client waits until a backend has taken all that was written to it, which may be never.
+        await tasks.bounded(
+            self._transport.aclose(), within=CLOSE_SECONDS, name="close connections to backends"
+        )
 
 
 class HttpxResponse:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 KEEPALIVE_SECONDS = 4.0
 """Below uvicorn's 5 s, so that a pooled connection is not taken just as the server closes it."""
 
+CLOSE_SECONDS = 2.0
+"""How long the closing of a pool may wait for its connections to end."""
+
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
@@ -101,5 +104,5 @@ class Upstream(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; returns within :data:`CLOSE_SECONDS`, whatever the backends do."""
         ...

@@ -1,7 +1,9 @@
 """SIGTERM: live streams are finished, nothing new is taken; past the deadline they end with an error event."""
 
 import asyncio
+import json
 import os
+import random
 import signal
 import sys
 
@@ -23,6 +25,13 @@ version: 1
 routes:
   - {name: all, prefer: [any], score: {load: 1.0}}
 """
+REQUEST = {
+    "model": "google/gemma-4-31B-it",
+    "stream": True,
+    "ignore_eos": True,
+    "max_tokens": 400,
+    "messages": [{"role": "user", "content": "Tell me of the sea."}],
+}
 
 
 async def gateway(folder, urls, **settings):
@@ -51,14 +60,7 @@ async def gateway(folder, urls, **settings):
 
 async def stream(session, url, started):
     """The bytes of one streamed answer."""
-    request = {
-        "model": "google/gemma-4-31B-it",
-        "stream": True,
-        "ignore_eos": True,
-        "max_tokens": 400,
-        "messages": [{"role": "user", "content": "Tell me of the sea."}],
-    }
-    async with session.post(f"{url}/v1/chat/completions", json=request) as response:
+    async with session.post(f"{url}/v1/chat/completions", json=REQUEST) as response:
         assert response.status == 200
         body = bytearray()
         async for piece in response.content.iter_any():
@@ -105,3 +107,43 @@ async def test_sigterm_under_live_streams(tmp_path, drain):
         assert any(told) is (drain == "0")
         assert "Traceback" not in rest
         assert all(one.simulator.running == 0 for one in fleet)
+
+
+async def leave(url, after, *, hard):
+    """Ask, and be gone after so many seconds."""
+    host, port = url.removeprefix("http://").split(":")
+    body = json.dumps(REQUEST).encode()
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    )
+    await asyncio.sleep(after)
+    if hard:
+        writer.transport.abort()
+    else:
+        writer.close()
+
+
+@pytest.mark.parametrize("upstream", ["lean", "httpx"])
+async def test_sigterm_after_clients_left_while_connections_were_made(tmp_path, upstream):
+    rng = random.Random(5)  # noqa: S311 - not for secrets
+    members = [Member("google/gemma-4-31B-it"), Member("google/gemma-4-31B-it", "dflash", 7)]
+    async with run_fleet(members) as fleet:
+        settings = {"DRAIN_SECONDS": "20", "UPSTREAM": upstream}
+        process, url = await gateway(tmp_path, [one.url for one in fleet], **settings)
+        try:
+            stays = [rng.choice((0.0, 0.001, 0.01, 0.03, 0.1, 0.3)) for _ in range(300)]
+            await asyncio.gather(
+                *(leave(url, stay, hard=not number % 3) for number, stay in enumerate(stays))
+            )
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(20.0):
+                rest = (await process.stderr.read()).decode()
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        assert "Traceback" not in rest
+        assert "given up" not in rest

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
 class Owner(Protocol):
     """Who keeps account of connections."""
 
-    def opened(self, connection: Connection) -> None:
-        """The connection stands."""
-        ...
-
     def released(self, connection: Connection) -> None:
         """The connection is ready for another request."""
         ...
@@ -49,7 +45,6 @@ class Connection(asyncio.Protocol):
         """The connection stands."""
         self._transport = transport  # type: ignore[assignment] # a stream's transport
         self.usable = True
-        self._owner.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""

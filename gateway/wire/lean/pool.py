@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from gateway.runtime import tasks
 from gateway.wire.lean import request as wire
 from gateway.wire.lean.connection import Connection
 from gateway.wire.lean.response import LeanResponse, UnansweredError
-from gateway.wire.upstream import KEEPALIVE_SECONDS, UpstreamError
+from gateway.wire.upstream import CLOSE_SECONDS, KEEPALIVE_SECONDS, UpstreamError
 
 if TYPE_CHECKING:
     from gateway.wire.upstream import UpstreamRequest
@@ -63,7 +64,9 @@ class LeanUpstream:
         for connection in tuple(self._open):
             connection.abort()
         if self._open:
-            await self._emptied.wait()
+            await tasks.bounded(
+                self._emptied.wait(), within=CLOSE_SECONDS, name="close connections to backends"
+            )
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -79,15 +82,10 @@ class LeanUpstream:
         return None
 
     async def _connect(self, base: str, origin: wire.Origin, limit: float) -> Connection:
-        loop = asyncio.get_running_loop()
+        connection = Connection(base, self)
         try:
             async with asyncio.timeout(limit):
-                _, connection = await loop.create_connection(
-                    partial(Connection, base, self),
-                    origin.host,
-                    origin.port,
-                    ssl=self._tls if origin.tls else None,
-                )
+                await _stand(connection, origin, self._tls if origin.tls else None)
         except TimeoutError as error:
             raise UpstreamError("connect", "timeout:connect", f"not within {limit} s") from error
         except OSError as error:
@@ -95,13 +93,14 @@ class LeanUpstream:
         if self._closed:
             connection.abort()
             raise UpstreamError("connect", "connect", "the pool is closed")
+        if not connection.usable:
+            connection.abort()
+            raise UpstreamError("connect", "reset", "the backend closed the connection at once")
+        # Only now: uvloop does not tell of the end of a connection that stood while connecting was cancelled.
+        self._open.add(connection)
         return connection
 
     # What connections tell.
-
-    def opened(self, connection: Connection) -> None:
-        """See :class:`~gateway.wire.lean.connection.Owner`."""
-        self._open.add(connection)
 
     def released(self, connection: Connection) -> None:
         """See :class:`~gateway.wire.lean.connection.Owner`."""
@@ -133,13 +132,24 @@ class LeanUpstream:
         self._sweeping = None if oldest is None else loop.call_at(oldest + self._keepalive, self._sweep)
 
 
+async def _stand(connection: Connection, origin: wire.Origin, tls: ssl.SSLContext | None) -> None:
+    """Make a connection stand, or leave nothing of it."""
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.create_connection(lambda: connection, origin.host, origin.port, ssl=tls)
+    except BaseException:
+        if connection.usable:  # the loop would first wait for the backend's end of TLS
+            connection.abort()
+        raise
+
+
 async def _ask(
     connection: Connection, loop: asyncio.AbstractEventLoop, request: UpstreamRequest, head: bytes
 ) -> LeanResponse:
     """Send a request over a connection and wait for status and headers."""
     response = LeanResponse(connection, loop, bare=request.method == "HEAD")
-    connection.start(response, head, request.body)
     try:
+        connection.start(response, head, request.body)
         await response.head()
     except BaseException:
         connection.abort()

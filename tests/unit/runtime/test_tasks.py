@@ -146,3 +146,44 @@ async def test_a_task_that_was_not_started_yet_can_be_cancelled() -> None:
 
     await tasks.cancel(tasks.spawn(work(), name="work"))
     assert not begun
+
+
+async def test_what_ends_in_time_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        steps.append("done")
+
+    await tasks.bounded(work(), within=60.0, name="work")
+    assert steps == ["done"]
+    assert not caplog.records
+
+
+async def test_what_does_not_end_in_time_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """Even if it does not let itself be cancelled."""
+    go = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await go.wait()
+        ended.set()
+
+    await tasks.bounded(work(), within=0.01, name="work")
+    assert [one.getMessage() for one in caplog.records] == [
+        "task work did not end within 0.01 s and is given up"
+    ]
+    go.set()
+    await ended.wait()
+
+
+async def test_what_fails_in_time_is_logged_not_raised(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise OSError("cannot close")
+
+    await tasks.bounded(fail(), within=60.0, name="work")
+    await asyncio.sleep(0)
+    assert [one.getMessage() for one in caplog.records] == ["task work failed"]

@@ -114,6 +114,30 @@ async def test_after_the_end_nobody_is_visited(visits: Visits, visited: Round) -
     assert visited.seen.empty()
 
 
+async def test_at_the_end_a_visit_that_will_not_stop_keeps_no_other_from_stopping() -> None:
+    async def visit(one: Backend) -> None:
+        at_work.release()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if one.name == "a":
+                await go.wait()
+            else:
+                stopped.release()
+
+    at_work, stopped, go = asyncio.Semaphore(0), asyncio.Semaphore(0), asyncio.Event()
+    visits = Visits(Fleet([backend(name) for name in "abc"], "fleet-1"), visit, interval=0.0, name="visit")
+    visits.sync()
+    for _ in range(3):
+        await at_work.acquire()
+    closing = tasks.spawn(visits.close(), name="close")
+    for _ in range(2):
+        await stopped.acquire()
+    assert not closing.done()
+    go.set()
+    await closing
+
+
 # One call
 
 

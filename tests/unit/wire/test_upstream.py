@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.wire import portable
+from gateway.wire.lean import pool
 from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.portable import HttpxUpstream
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
@@ -627,6 +629,34 @@ async def test_cancelled_while_connecting(upstream):
             await sending
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_cancelled_at_any_turn_of_connecting(kind, server_tls, scheme, host):
+    """Whatever had come to stand by then, it is closed, and so is the pool."""
+
+    async def script(reader, _):
+        asked.set()
+        await gone(reader)
+
+    asked = asyncio.Event()
+    upstream = KINDS[kind](tls=ssl.create_default_context(cafile=CERTIFICATE))
+    async with serving(script, tls=server_tls if scheme == "https" else None) as (server, url):
+        request = get(f"{scheme}://{host}:{url.rsplit(':', 1)[1]}")
+        turns = 0
+        while not asked.is_set():
+            sending = spawn(upstream.send(request, 60.0))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            turns += 1 + turns // 20
+        await settled(lambda: server.connections)
+        await asyncio.gather(*server._handlers)
+        async with asyncio.timeout(5.0):
+            await upstream.close()
+
+
 async def test_cancelled_while_sending(upstream):
     async def script(reader, _):
         reading.set()
@@ -703,6 +733,23 @@ async def test_closing_the_pool_closes_every_connection(kind):
         await server.closed.wait()
         assert await failure(read(response)) == ("headers", "reset")
         await response.close()
+
+
+async def test_closing_the_pool_does_not_wait_for_a_server_that_takes_nothing(kind, monkeypatch):
+    async def script(*_):
+        reading.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr({"lean": pool, "httpx": portable}[kind], "CLOSE_SECONDS", 0.05)
+    reading = asyncio.Event()
+    upstream = KINDS[kind]()
+    async with serving(script, unread=True) as (_, url):
+        sending = spawn(upstream.send(post(url, bytes(64 * MEGABYTE)), 1.0))
+        await reading.wait()
+        async with asyncio.timeout(30.0):
+            await upstream.close()
+        sending.cancel()
+        await asyncio.wait([sending])
 
 
 # Flow.

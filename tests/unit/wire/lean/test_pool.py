@@ -1,12 +1,17 @@
 import asyncio
+import logging
+import ssl
+from pathlib import Path
 
 import pytest
 
 from gateway.wire.lean import pool
+from gateway.wire.lean.connection import Connection
 from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
 from tests.raw_server import gone, saying, serving
 
+CERTIFICATE = Path(__file__).parents[3] / "fixtures/tls/localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
@@ -149,3 +154,70 @@ async def test_a_connection_that_ended_with_its_answer_is_not_kept(upstream):
 
 async def test_a_pool_that_never_sent_anything_closes():
     await LeanUpstream().close()
+
+
+# What goes wrong just as a connection comes to stand.
+
+
+@pytest.fixture(params=["http", "https"])
+async def place(request):
+    """A pool, and a server that answers."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+    made = LeanUpstream(tls=ssl.create_default_context(cafile=CERTIFICATE))
+    async with serving(saying(OK), tls=tls if request.param == "https" else None) as (server, url):
+        yield made, server, url
+        async with asyncio.timeout(5.0):
+            await made.close()
+        assert made._open == set()
+
+
+@pytest.fixture
+def standing(monkeypatch):
+    """Functions that get each connection as soon as it stands."""
+
+    def connection_made(self, transport):
+        made(self, transport)
+        for call in calls:
+            call(self)
+
+    made, calls = Connection.connection_made, []
+    monkeypatch.setattr(Connection, "connection_made", connection_made)
+    return calls
+
+
+async def test_a_client_that_leaves_as_the_connection_comes_to_stand_leaves_nothing(place, standing):
+    upstream, server, url = place
+    sending = asyncio.get_running_loop().create_task(upstream.send(post(url), 60.0))
+    standing.append(lambda _: sending.cancel())
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    assert upstream._open == set()
+    if url.startswith("http:"):  # over TLS the server may not have come to know of the connection
+        await server.closed.wait()
+    standing.clear()
+    await ask(upstream, url)
+    assert len(upstream._open) == 1
+
+
+@pytest.mark.parametrize("end", [Connection.abort, Connection.eof_received])
+async def test_a_connection_that_ends_as_it_comes_to_stand_is_not_used(place, standing, end):
+    upstream, server, url = place
+    loop = asyncio.get_running_loop()
+    standing.append(lambda connection: loop.call_soon(end, connection))
+    assert await failure(upstream.send(post(url), 60.0)) == ("connect", "reset")
+    assert server.requests == []
+    assert upstream._open == set()
+    if url.startswith("http:"):  # over TLS the server may not have come to know of the connection
+        await server.closed.wait()
+
+
+async def test_closing_gives_up_on_a_connection_that_does_not_end(upstream, monkeypatch, caplog):
+    async with serving(saying(OK)) as (_, url):
+        await ask(upstream, url)
+        monkeypatch.setattr(pool, "CLOSE_SECONDS", 0.01)
+        monkeypatch.setattr(Connection, "abort", lambda _: None)
+        with caplog.at_level(logging.WARNING):
+            await upstream.close()
+        assert len(caplog.records) == 1
+        monkeypatch.undo()
