@@ -41,12 +41,14 @@ _Z: Final = 1.959963984540054
 def decode_sample(record: Record) -> tuple[int, float] | None:
     """Decode tokens and seconds of a request whose speed counts, None for any other.
 
-    It counts if it went well, streamed one choice (the choices of ``n > 1`` share the seconds) to a client
-    that read as fast as the backend wrote, and has at least :data:`MIN_DECODE_TOKENS` decode tokens.
+    It counts if it went well, its tool calls can be used (speed from wrong output is none), it streamed one
+    choice (the choices of ``n > 1`` share the seconds) to a client that read as fast as the backend wrote,
+    and has at least :data:`MIN_DECODE_TOKENS` decode tokens.
     """
     outcome = record.outcome
     tokens, seconds = outcome.decode_tokens, outcome.decode_seconds
-    comparable = outcome.status == OK and not outcome.backpressured and record.features.n == 1
+    usable = outcome.status == OK and outcome.tool_arguments != "invalid"
+    comparable = usable and not outcome.backpressured and record.features.n == 1
     if not comparable or tokens is None or not seconds:
         return None
     return (tokens, seconds) if tokens >= MIN_DECODE_TOKENS else None

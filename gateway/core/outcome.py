@@ -115,6 +115,8 @@ class Outcome:
         most_tokens: Most tokens in one event after the first; 0 where events do not tell.
         finish_reason: As the backend said; ``""`` if it did not.
         tool_calls: The answer called a tool.
+        tool_arguments: ``valid`` if the arguments of all its calls are JSON objects, ``invalid`` if not,
+            ``""`` where there was nothing to judge.
         response_id: Id in the body.
         response_model: Model in the body.
         bytes_out: Body bytes passed to the client.
@@ -136,6 +138,7 @@ class Outcome:
     speculation: Speculation = field(default_factory=lambda: Speculation("not_measured"))
     finish_reason: str = ""
     tool_calls: bool = False
+    tool_arguments: str = ""
     response_id: str = ""
     response_model: str = ""
     bytes_out: int = 0

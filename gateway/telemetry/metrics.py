@@ -46,7 +46,8 @@ class Metrics:
                 names.REQUESTS, names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.DECODE_TOKENS,
                 names.DECODE_TIME, names.MEASURED, names.STEPS, names.DRAFTED, names.ACCEPTED,
                 names.ACCEPTED_AT, names.FAILOVERS, names.CLASSIFICATIONS, names.LANGUAGES,
-                names.ANSWERS, names.DECISIONS, names.REJECTIONS, names.POLICY_LOADS, *genai.usage,
+                names.ANSWERS, names.TOOL_CALLS, names.RESUMES,
+                names.DECISIONS, names.REJECTIONS, names.POLICY_LOADS, *genai.usage,
             )
         }  # fmt: skip
 
@@ -86,6 +87,10 @@ class Metrics:
         outcome, observed = record.outcome, self._histograms.record
         self._add(names.REQUESTS, (*labels, outcome.status))
         observed(names.DURATION, labels, record.ended - record.started, record)
+        if outcome.tool_arguments:
+            self._add(names.TOOL_CALLS, (*labels, outcome.tool_arguments))
+        if outcome.resumed:
+            self._add(names.RESUMES, labels, outcome.resumed)
         if outcome.ttft is not None:
             observed(names.TTFT, labels, outcome.ttft, record)
         if (sample := decode_sample(record)) is not None:

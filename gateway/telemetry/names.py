@@ -62,6 +62,7 @@ GRADE: Final = "grade"
 ERROR: Final = "error"
 SOURCE: Final = "source"
 NATURE: Final = "nature"
+VALIDITY: Final = "validity"
 LANGUAGE: Final = "language"
 ROUTE: Final = "route"
 REASON: Final = "reason"
@@ -81,6 +82,7 @@ LABELS: Final[Mapping[str, str]] = {
     "those of the server), `none` (a baseline) or `not_measured`.",
     ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
     SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME` or `default`.",
+    VALIDITY: "`valid` if the arguments of every call are JSON objects, `invalid` if not",
     NATURE: "What the answer's beginning shows it to be: `tool_use`, `code`, `math`, `multilingual` or "
     "`text` (English prose, of a chat or from a given text).",
     LANGUAGE: "Language of the answer as far as the request shows it: ISO 639-1 code of one that is told "
@@ -178,6 +180,16 @@ ANSWERS: Final = Metric(
     "specroute.answers", COUNTER, "{request}",
     "Good answers by workload as classified and by what their beginning shows: the live confusion matrix.",
     (WORKLOAD, NATURE),
+)  # fmt: skip
+TOOL_CALLS: Final = Metric(
+    "specroute.tool_calls", COUNTER, "{request}",
+    "Answers that call tools, by whether the calls can be used: speculation was seen to break arguments.",
+    (WORKLOAD, BACKEND, METHOD, VALIDITY),
+)  # fmt: skip
+RESUMES: Final = Metric(
+    "specroute.resumes", COUNTER, "{stream}",
+    "Times a backend went on with a stream that another one had broken off, by the backend that ended it.",
+    (WORKLOAD, BACKEND, METHOD),
 )  # fmt: skip
 DECISIONS: Final = Metric(
     "specroute.decisions", COUNTER, "{request}",
@@ -314,7 +326,7 @@ POLICY_CURRENT: Final = Metric(
 METRICS: Final = (
     REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, LANGUAGES, ANSWERS,
-    DECISIONS, REJECTIONS,
+    TOOL_CALLS, RESUMES, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,

@@ -151,6 +151,7 @@ class Exchange:
             speculation=Speculation("not_measured") if self.resumed else reading.speculation(trial.backend),
             finish_reason=reading.finish_reason,
             tool_calls=reading.tool_calls,
+            tool_arguments=reading.calls.verdict(reading.finish_reason),
             response_id=reading.response_id,
             response_model=reading.response_model,
             bytes_out=client.bytes_out,

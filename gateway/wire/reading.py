@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.core.answer import OPENING_CHARS
 from gateway.core.outcome import Speculation, Usage
+from gateway.wire.calls import Calls
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Backend
@@ -37,6 +38,7 @@ class _Delta(_Lenient):
 class Choice(_Lenient):
     """One choice of an answer, or what a chunk adds to it."""
 
+    index: int | None = None
     delta: _Delta | None = None
     message: _Delta | None = None
     text: str | None = None
@@ -112,12 +114,13 @@ class Reading:
         first_tokens: Tokens in the first of them, 1 where it does not say.
         most_tokens: Most tokens in one of the others; 0 unless each event tells the usage so far.
         error: Error class, once the answer carried an error object.
+        calls: The tool calls in it.
     """
 
     __slots__ = (
-        "_opening", "_speculative", "decoding_since", "error", "events", "finish_reason", "first_token_at",
-        "first_tokens", "last_token_at", "most_tokens", "opened_at", "response_id", "response_model",
-        "tool_calls", "usage",
+        "_opening", "_speculative", "calls", "decoding_since", "error", "events", "finish_reason",
+        "first_token_at", "first_tokens", "last_token_at", "most_tokens", "opened_at", "response_id",
+        "response_model", "tool_calls", "usage",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -131,6 +134,7 @@ class Reading:
         self.error = ""
         self.finish_reason = ""
         self.tool_calls = False
+        self.calls = Calls()
         self.response_id = ""
         self.response_model = ""
         self.usage = Usage()
@@ -194,6 +198,7 @@ class Reading:
             said = choice.delta or choice.message
             if said is not None and said.calls_tool():
                 self.tool_calls = True
+                self.calls.take(choice.index or 0, bytes(said.tool_calls))
         if len(self._opening) < _OPENING_EVENTS and (text := _said(body)):
             self._opening.append(text[:OPENING_CHARS])
 

@@ -71,6 +71,7 @@ def test_a_stream_of_one_choice_counts() -> None:
         record(status="truncated"),
         replace(record(), features=replace(_FEATURES, n=2)),
         replace(record(), outcome=replace(record().outcome, backpressured=True)),
+        replace(record(), outcome=replace(record().outcome, tool_arguments="invalid")),
     ],
 )
 def test_others_do_not_count_towards_the_rate_but_are_requests(passed_over: Record) -> None:

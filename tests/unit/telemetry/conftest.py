@@ -47,6 +47,8 @@ RECORD = Record(
         speculation=Speculation("exact", steps=100, drafted=500, accepted=100, histogram=(40, 30, 20, 10, 0, 0)),
         finish_reason="stop", response_id="chatcmpl-1", response_model="gemma-31b",
         nature="math",
+        tool_arguments="valid",
+        resumed=1,
     ),
     backend="eagle",
     method="eagle3",

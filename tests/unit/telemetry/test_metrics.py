@@ -294,3 +294,12 @@ def test_every_documented_metric_is_served_with_its_labels(
     assert {name: found.get(name) for name in expected} == expected
     served = {name for name in found if not name.endswith(("_bucket", "_sum"))}
     assert served - set(expected) == {"target_info"}
+
+
+def test_tool_calls_are_counted_by_whether_they_can_be_used(record: Record, series: Series) -> None:
+    telemetry = setup()
+    for verdict in ("valid", "invalid", "invalid", ""):
+        telemetry.on_record(replace(record, outcome=replace(record.outcome, tool_arguments=verdict)))
+    found = series(telemetry.exposition())
+    counts = [value for name, value in sorted(found.items()) if name.startswith("specroute_tool_calls")]
+    assert counts == [2, 1]

@@ -613,3 +613,17 @@ async def test_more_requests_than_may_be_open_are_refused_before_they_are_read()
     gate.set()
     assert (await first.end()).status == 200
     assert bench.admission.open == 0
+
+
+@pytest.mark.parametrize(("arguments", "verdict"), [('{"a": 1}', "valid"), ('{"a": ', "invalid")])
+async def test_tool_calls_that_cannot_be_used_are_recorded_as_such(arguments, verdict):
+    def chunk(said, finish=None):
+        call = {"index": 0, "function": {"arguments": said}}
+        choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}
+        return f"data: {json.dumps({'id': 'c', 'choices': [choice]})}\n\n".encode()
+
+    sent = [ROLE, chunk(arguments[:3]), chunk(arguments[3:]), chunk("", "tool_calls"), DONE]
+    bench = Bench(a=[stream(*sent)])
+    client = await bench.talk()
+    assert client.body == b"".join(sent)
+    assert bench.record.outcome.tool_arguments == verdict
