@@ -219,7 +219,9 @@ class TextBodies(_Stream):
         choice = {
             "index": part.index,
             "text": part.text,
-            "logprobs": None if top is None else logprobs.text(part.pieces, top, part.offset),
+            "logprobs": None
+            if top is None
+            else logprobs.text(part.pieces, top, part.offset, echo=self._call.echo),
             "finish_reason": part.ending.reason if part.ending else None,
             "stop_reason": part.ending.stop if part.ending else None,
             "prompt_token_ids": prompt_ids,
@@ -238,7 +240,9 @@ class TextBodies(_Stream):
                 {
                     "index": choice.index,
                     "text": choice.text,
-                    "logprobs": None if top is None else logprobs.text(choice.pieces, top, 0),
+                    "logprobs": None
+                    if top is None
+                    else logprobs.text(choice.pieces, top, 0, echo=self._call.echo),
                     "finish_reason": choice.ending.reason,
                     "stop_reason": choice.ending.stop,
                     "token_ids": choice.ids,

@@ -29,24 +29,29 @@ def chat(pieces: Sequence[str], top: int) -> dict[str, Any]:
     return {"content": content}
 
 
-def text(pieces: Sequence[str], top: int, offset: int) -> dict[str, Any]:
+def text(pieces: Sequence[str], top: int, offset: int, *, echo: bool = False) -> dict[str, Any]:
     """``choices[].logprobs`` of a text completion, for the tokens given.
 
     Args:
         pieces: Text of each token.
         top: Alternatives to list beside the token itself.
         offset: Characters before these tokens.
+        echo: Whether the prompt is said first: its first token has no probability.
     """
     offsets = []
     for piece in pieces:
         offsets.append(offset)
         offset += len(piece)
     ranked = [_ranked(piece, top + 1) for piece in pieces]
+    own: list[float | None] = [pairs[0][1] for pairs in ranked]
+    others: list[dict[str, float] | None] = [dict(pairs) for pairs in ranked]
+    if echo and offsets[:1] == [0]:
+        own[0] = others[0] = None
     return {
         "text_offset": offsets,
-        "token_logprobs": [pairs[0][1] for pairs in ranked],
+        "token_logprobs": own,
         "tokens": list(pieces),
-        "top_logprobs": [dict(pairs) for pairs in ranked],
+        "top_logprobs": others,
     }
 
 

@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from backends.sim import exposition, messages, responses, tokens
+from backends.sim import exposition, messages, responses, tokenizing, tokens
 from backends.sim.answer import plan
 from backends.sim.asgi import Request
 from backends.sim.bodies import ChatBodies, TextBodies
-from backends.sim.contents import messages_of
 from backends.sim.engine import Engine, Job
 from backends.sim.exchange import Exchange, Reporting, engine_dead
 from backends.sim.fields import RefusalError
-from backends.sim.limits import check, check_length, check_model, check_rank
+from backends.sim.limits import check, check_length, check_rank
 from backends.sim.look import ASIDE
 from backends.sim.measures import Measures
 from backends.sim.parts import Frame
 from backends.sim.prompt import Prompt, render
 from backends.sim.realtime import Realtime
 from backends.sim.traffic import Traffic, process_page
-from backends.sim.validate import call_of, fields_of
+from backends.sim.validate import call_of, received
 from backends.sim.wording import Writer
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class Simulator:
         shapes: Callable[[Frame, Call], Bodies],
         prefix: str,
     ) -> None:
-        fields = await self._fields(request)
+        fields = await received(request)
         if fields is None:
             return
         if self._realtime.closed:
@@ -286,42 +285,10 @@ class Simulator:
         await request.reply(_encode({"object": "list", "data": [model]}))
 
     async def _tokenize(self, request: Request) -> None:
-        fields = await self._fields(request)
-        if fields is None:
-            return
-        name = fields.string("model")
-        if "messages" in fields.body:
-            text = render(messages_of(fields))
-        else:
-            text = fields.string("prompt", required=True) or ""
-            if fields.problems:
-                fields.add("missing", "messages", "Field required", fields.body)
-        fields.raise_if_invalid()
-        check_model(name, (self.model,))
-        ids = Prompt.read(text).ids()
-        answer = {
-            "count": len(ids),
-            "max_model_len": self.options.max_model_len,
-            "tokens": ids,
-            "token_strs": tokens.pieces(ids) if fields.body.get("return_token_strs") else None,
-        }
-        await request.reply(_encode(answer))
+        await tokenizing.tokenize(request, self.model, self.options.max_model_len)
 
     async def _detokenize(self, request: Request) -> None:
-        fields = await self._fields(request)
-        if fields is None:
-            return
-        name = fields.string("model")
-        if "tokens" not in fields.body:
-            fields.add("missing", "tokens", "Field required", fields.body)
-        ids = fields.ids("tokens", fields.body.get("tokens", []))
-        fields.raise_if_invalid()
-        check_model(name, (self.model,))
-        await request.reply(_encode({"prompt": Prompt.read(ids).text}))
-
-    async def _fields(self, request: Request) -> Fields | None:
-        raw = await request.body()
-        return None if raw is None else fields_of(raw, request.header("content-type") or "")
+        await tokenizing.detokenize(request, self.model)
 
     async def _healthy(self, request: Request) -> None:
         await request.reply(b"", status=503 if self._realtime.closed else 200)

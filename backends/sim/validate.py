@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from backends.sim import contradictions
 from backends.sim.call import Call, Tool
 from backends.sim.contents import has_media, messages_of
 from backends.sim.fields import Fields, RefusalError, decode
 from backends.sim.look import ASIDE
+
+if TYPE_CHECKING:
+    from backends.sim.asgi import Request
 
 _FORMATS: Final = ("text", "json_object", "json_schema")
 _SEEDS: Final = (-(2**63), 2**63 - 1)
@@ -26,6 +29,16 @@ def fields_of(raw: bytes, content_type: str) -> Fields:
             kind="Bad Request",
         )
     return Fields(decode(raw))
+
+
+async def received(request: Request) -> Fields | None:
+    """The body of a request; None if the client left before its end.
+
+    Raises:
+        RefusalError: It is no JSON, or not said to be.
+    """
+    raw = await request.body()
+    return None if raw is None else fields_of(raw, request.header("content-type") or "")
 
 
 def call_of(fields: Fields, *, chat: bool) -> Call:

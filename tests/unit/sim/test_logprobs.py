@@ -29,3 +29,10 @@ def test_a_text_token_comes_with_its_offset() -> None:
 
 def test_all_twenty_alternatives_can_be_had() -> None:
     assert len(logprobs.chat([" the"], 20)["content"][0]["top_logprobs"]) == 20
+
+
+def test_the_first_token_of_an_echo_has_no_probability() -> None:
+    found = logprobs.text(["a", "b"], 1, 0, echo=True)
+    assert found["token_logprobs"][0] is found["top_logprobs"][0] is None
+    assert isinstance(found["token_logprobs"][1], float)
+    assert logprobs.text(["b"], 1, 1, echo=True)["top_logprobs"][0] is not None
