@@ -92,7 +92,8 @@ def explain(
     snapshot = _busy(config.fleet.idle(), in_flight or [])
     draw = Draw(explore=nextafter(1.0, 0.0), tie=0.0)  # outside every baseline share below 100 %
     decision = decide(features, classification, snapshot, config.policy, draw, now=0.0)
-    explanation = say(features, classification, decision, config.policy, snapshot)
+    reasons = trained().reasons(seen, features, classification.label)
+    explanation = say(features, classification, decision, config.policy, snapshot, reasons)
     if as_json:
         typer.echo(json.dumps(explanation.as_json(), indent=2, ensure_ascii=False))
     else:

@@ -40,6 +40,10 @@ class Classifier(Protocol):
         """Gives the most likely label, however unsure; the caller applies the threshold."""
         ...
 
+    def reasons(self, view: RequestView, features: Features, label: str, /) -> list[str]:
+        """What speaks most for a label, in words; may hold words of the prompt."""
+        ...
+
 
 _BY_NAME: Final = {rule.name: rule for rule in RULES}
 NOTHING: Final = Classification("chat", 0.0, "default")
@@ -55,6 +59,10 @@ class RuleClassifier:
             if rule.fits(features):
                 return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
         return NOTHING
+
+    def reasons(self, _view: RequestView, _features: Features, _label: str, /) -> list[str]:
+        """Nothing but the rule itself speaks for its label."""
+        return []
 
 
 _RULES: Final = RuleClassifier()

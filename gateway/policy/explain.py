@@ -13,6 +13,8 @@ from gateway.policy.conditions import conditions, describe
 from gateway.policy.registry import SCORERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.core.classify import Classification
     from gateway.core.decide import Candidate, NoCandidate
     from gateway.core.features import Features
@@ -160,6 +162,7 @@ def explain(
     decision: Decision | NoCandidate,
     policy: Policy,
     snapshot: Snapshot,
+    reasons: Sequence[str] = (),
 ) -> Explanation:
     """Say why a request goes where it goes; the arguments are those of the decision, and its result.
 
@@ -169,6 +172,7 @@ def explain(
         decision: What was decided.
         policy: The policy that was in force.
         snapshot: The fleet that was seen.
+        reasons: What speaks most for the label, where a model gave it.
     """
     backends = {state.backend.name: state.backend for state in snapshot.states}
     target = policy.aliases.get(features.model, features.model)
@@ -184,7 +188,7 @@ def explain(
         workload=classification.label,
         confidence=classification.confidence,
         source=classification.source,
-        classified=reason(classification, features),
+        classified=_classified(classification, features, reasons),
         route=decision.route,
         matched=_matched(route, features, classification) if route and decision.route else "",
         passed_over=passed,
@@ -195,6 +199,11 @@ def explain(
         policy_revision=decision.policy_revision,
         fleet_revision=decision.fleet_revision,
     )
+
+
+def _classified(classification: Classification, features: Features, reasons: Sequence[str]) -> str:
+    said = reason(classification, features)
+    return f"{said}: {', '.join(reasons)}" if reasons and classification.source.startswith("model:") else said
 
 
 def _named(model: str, target: str) -> str:

@@ -160,7 +160,8 @@ class Control:
         classification = classify(asked, features, policy.classifier, self.classifier)
         numbers = draw(request_id(headers.get(names.REQUEST_ID)), self.seed)
         decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
-        return JSONResponse(asdict(explain(features, classification, decision, policy, snapshot)))
+        reasons = self.classifier.reasons(asked, features, classification.label)
+        return JSONResponse(asdict(explain(features, classification, decision, policy, snapshot, reasons)))
 
     async def models(self) -> dict[str, Any]:
         """Names that clients may send as ``model``."""

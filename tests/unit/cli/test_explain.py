@@ -171,3 +171,10 @@ def test_help_has_an_example() -> None:
     done = run("--help")
     assert done.exit_code == 0
     assert "specroute explain --prompt" in done.output
+
+
+def test_what_speaks_for_a_label_is_said() -> None:
+    said = told("--prompt", "Write a Python function that reverses a linked list.")["classified"]
+    assert said.startswith("code, because model ")
+    assert ": " in said
+    assert "code" in said.partition(": ")[2]

@@ -152,3 +152,8 @@ def test_labels_learnt_from_examples_go_before_the_classifier_and_say_so() -> No
         "legal, because it is like the examples of that label (confidence 0.80)"
     )
     assert label("Prove that 2 + 2 = 4", settings).label == "math"
+
+
+def test_a_rule_has_no_other_reason_than_itself() -> None:
+    asked = view("Prove that 2 + 2 = 4")
+    assert RULES.reasons(asked, extract(asked), "math") == []
