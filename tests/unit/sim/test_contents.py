@@ -95,3 +95,9 @@ def test_media_are_found() -> None:
 def test_what_is_no_list_of_messages(given: Any, name: str) -> None:
     with pytest.raises(RefusalError, match=f"'{name}' object is not iterable"):
         messages_of(Fields({"messages": given}))
+
+
+def test_no_messages_are_missed() -> None:
+    fields = Fields({})
+    assert messages_of(fields) == ()
+    assert [problem["loc"] for problem in fields.problems] == ["body.messages"]

@@ -450,3 +450,18 @@ def test_all_logprobs_are_too_many() -> None:
     assert message in refused(logprobs=True, top_logprobs=-1).message
     assert message in refused(chat=False, logprobs=-1).message
     assert refused(chat=False, logprobs=-2).message.startswith("`logprobs` must be a positive value or -1.")
+
+
+@pytest.mark.parametrize("raw", [b"", b"null"])
+def test_a_body_that_is_nothing(raw: bytes) -> None:
+    with pytest.raises(RefusalError) as caught:
+        fields_of(raw, "application/json")
+    assert caught.value.message == (
+        "1 validation error:\n  {'type': 'missing', 'loc': 'body', 'msg': 'Field required', 'input': 'None'}"
+    )
+    assert caught.value.param == "body"
+
+
+def test_no_choices_and_too_many_tokens_are_refused() -> None:
+    assert refused(n=0).message == "n must be at least 1, got 0."
+    assert refused(max_tokens=1025).param == "max_tokens"
