@@ -1,0 +1,74 @@
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from gateway.runtime import clock
+from gateway.wire.patience import Patience
+
+
+def patience(client=None, **limits):
+    given = {"first_byte": 5.0, "idle": 5.0, "deadline": clock.monotonic() + 5.0} | limits
+    return Patience(client or SimpleNamespace(writing=False), **given)
+
+
+async def ended(limit, work):
+    with pytest.raises(TimeoutError):
+        async with limit:
+            await work
+    return limit.which
+
+
+async def test_a_first_byte_that_does_not_come():
+    assert await ended(patience(first_byte=0.01), asyncio.Event().wait()) == "timeout:first_byte"
+
+
+async def test_a_deadline_that_comes_before_the_first_byte():
+    limit = patience(deadline=clock.monotonic() + 0.01)
+    assert await ended(limit, asyncio.Event().wait()) == "timeout:total"
+
+
+async def test_a_deadline_that_has_passed_ends_the_block_at_once():
+    assert await ended(patience(deadline=clock.monotonic() - 1.0), asyncio.Event().wait()) == "timeout:total"
+
+
+async def test_silence_after_the_first_byte():
+    limit = patience(first_byte=0.5, idle=0.01)
+
+    async def one_arrival():
+        limit.arrived(clock.monotonic())
+        await asyncio.Event().wait()
+
+    assert await ended(limit, one_arrival()) == "timeout:idle"
+
+
+async def test_arrivals_put_the_end_off():
+    limit = patience(first_byte=1.0, idle=1.0)
+    async with limit:
+        for _ in range(8):
+            limit.arrived(clock.monotonic())
+            await asyncio.sleep(0.15)  # longer than the limit in all
+
+
+async def test_the_deadline_stands_whatever_arrives():
+    limit = patience(deadline=clock.monotonic() + 0.05)
+
+    async def arriving():
+        while True:
+            limit.arrived(clock.monotonic())
+            await asyncio.sleep(0.005)
+
+    assert await ended(limit, arriving()) == "timeout:total"
+
+
+async def test_waiting_for_the_client_is_not_held_against_the_backend():
+    client = SimpleNamespace(writing=True)
+    limit = patience(client, idle=0.02)
+
+    async def slow_client():
+        limit.arrived(clock.monotonic())
+        await asyncio.sleep(0.1)  # five times the limit
+        client.writing = False
+        await asyncio.Event().wait()
+
+    assert await ended(limit, slow_client()) == "timeout:idle"
