@@ -62,13 +62,17 @@ class Slow:
             writer.write(b"%x\r\n%b\r\n" % (len(CHUNK), CHUNK) if stream else b" ")
 
 
+ENDPOINTS = (
+    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/rerank",
+    "/v1/score", "/v1/audio/transcriptions", "/tokenize", "/v1/some/other",
+)  # fmt: skip
+
+
 def request(identity, *, endpoint, stream):
-    asked = (
-        {"prompt": "hi"} if endpoint == "completions" else {"messages": [{"role": "user", "content": "hi"}]}
-    )
+    asked = {"prompt": "hi", "input": "hi", "messages": [{"role": "user", "content": "hi"}]}
     body = json.dumps({"model": "m/big", "stream": stream, **asked}).encode()
     return (
-        b"POST /v1/%b HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+        b"POST %b HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
         b"x-request-id: %b\r\n\r\n" % (endpoint.encode(), len(body), identity.encode())
     ) + body
 
@@ -76,9 +80,7 @@ def request(identity, *, endpoint, stream):
 async def leave(url, identity, rng):
     """Send a request and be gone after a random time. Returns when that was."""
     host, port = url.removeprefix("http://").split(":")
-    asked = request(
-        identity, endpoint=rng.choice(("chat/completions", "completions")), stream=rng.random() < 0.5
-    )
+    asked = request(identity, endpoint=rng.choice(ENDPOINTS), stream=rng.random() < 0.5)
     sent = rng.choice((len(asked), len(asked), len(asked), rng.randrange(len(asked))))
     stay, hard = rng.uniform(0.0, SPAN), rng.random() < 0.5
     _, writer = await asyncio.open_connection(host, int(port))
