@@ -253,7 +253,8 @@ class Demo:
             console.print(f"• {line}")
         right = sum(self._labels.get(identity) == label for identity, label in self._expected.items())
         console.print(
-            f"• {right} of {len(self._expected)} prompts were given the workload they were written for"
+            f"• {right} of {len(self._expected)} prompts got the label they were written for; the shipped model "
+            "was trained with them too, so this says nothing of others"
         )
         console.print(
             "• A quarter of the requests went to the baselines, to measure the gain over no speculation. "
