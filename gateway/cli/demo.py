@@ -253,7 +253,7 @@ class Demo:
             console.print(f"• {line}")
         right = sum(self._labels.get(identity) == label for identity, label in self._expected.items())
         console.print(
-            f"• {right} of {len(self._expected)} prompts got the label they were written for; the shipped model "
+            f"• {right} of {len(self._expected)} prompts got the label they were written for; the model "
             "was trained with them too, so this says nothing of others"
         )
         console.print(
