@@ -89,3 +89,9 @@ def test_names_the_language_asked_for(text: str, code: str | None) -> None:
 def test_every_answer_is_of_the_closed_set() -> None:
     assert {detect("Wie geht es dir?"), requested("answer in Thai")} <= LANGUAGES
     assert UNKNOWN not in LANGUAGES
+
+
+def test_a_foreign_word_in_a_sentence_does_not_make_it_foreign() -> None:
+    assert (
+        detect("The word Ж appears but once in this long sentence about the letters of an alphabet.") == "en"
+    )
