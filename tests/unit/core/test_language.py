@@ -91,6 +91,10 @@ def test_every_answer_is_of_the_closed_set() -> None:
     assert UNKNOWN not in LANGUAGES
 
 
+def test_a_sign_of_no_script_decides_nothing() -> None:
+    assert detect("What is the best way to keep the bread fresh\uff1f") == "en"
+
+
 def test_a_foreign_word_in_a_sentence_does_not_make_it_foreign() -> None:
     assert (
         detect("The word Ж appears but once in this long sentence about the letters of an alphabet.") == "en"
