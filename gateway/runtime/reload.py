@@ -97,7 +97,6 @@ class Configuration:
         self._seen: _Marks = (loaded.value.fleet.revision, loaded.value.policy.revision)
         self._reloading = Lock()
         self._changed: list[Callable[[Config], None]] = []
-        self._rejected: list[Callable[[], None]] = []
         self.config = loaded.value
         self.warnings = loaded.warnings
         self.problems: tuple[Problem, ...] = ()
@@ -105,10 +104,6 @@ class Configuration:
     def on_change(self, callback: Callable[[Config], None]) -> None:
         """Call this with each new configuration, as soon as it is in force."""
         self._changed.append(callback)
-
-    def on_reject(self, callback: Callable[[], None]) -> None:
-        """Call this each time other files are found on disk and are bad."""
-        self._rejected.append(callback)
 
     async def reload(self) -> bool:
         """Read the files again; a mistake in them leaves in force what was. Returns whether all is well.
@@ -132,13 +127,14 @@ class Configuration:
             for problem in loaded.problems:
                 _log.error("%s (the last good configuration stays in force)", problem)
         self.problems = loaded.problems
-        for rejected in self._rejected:
-            rejected()
 
     def _accept(self, loaded: Loaded[Config]) -> None:
+        mended = bool(self.problems)
         self.problems = ()
         self.warnings = loaded.warnings
         if loaded.value == self.config:
+            if mended:
+                _log.info("the files are right again and say what is in force")
             return
         self.config = loaded.value
         _log.info("in force: policy %s, fleet %s", loaded.value.policy.revision, loaded.value.fleet.revision)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,7 +11,7 @@ from gateway.core.outcome import Usage
 from gateway.core.resume import COPIED
 from gateway.wire import headers as names
 from gateway.wire.reading import decode, error_class
-from gateway.wire.sse import event_data
+from gateway.wire.sse import BORDER, event_data
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from gateway.wire.upstream import Upstream, UpstreamRequest, UpstreamResponse
 
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
-_BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CONTEXT_TOKENS: Final = 8
 """Prompt tokens decoded before the answer's: how a piece is spelled may depend on what stands before it."""
@@ -70,7 +68,7 @@ class Splice:
         data = self._held + chunk
         given: list[bytes] = []
         start = 0
-        for border in _BORDER.finditer(data):
+        for border in BORDER.finditer(data):
             given.append(self._event(event_data(data[start : border.start()]), now))
             start = border.end()
         self._held = data[start:]

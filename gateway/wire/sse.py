@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from gateway.wire.reading import Body
     from gateway.wire.tape import Tape
 
-_BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+"""Where an event ends."""
+
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
 
 
@@ -68,7 +70,7 @@ class StreamTap:
         kept: list[bytes] = []
         start = 0
         changed = bool(self._held or self._last)
-        for border in _BORDER.finditer(data):
+        for border in BORDER.finditer(data):
             end = border.end()
             fate = self._event(data[start : border.start()], now)
             if self._last:

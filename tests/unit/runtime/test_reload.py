@@ -173,15 +173,22 @@ async def test_a_broken_file_leaves_the_last_good_one_in_force_and_says_where(
     ]
 
 
-async def test_bad_files_are_told_each_time_they_change(configuration: Configuration, policy: Path) -> None:
-    told: list[str] = []
-    configuration.on_reject(lambda: told.append("rejected"))
+async def test_bad_files_are_told_each_time_they_change_and_so_is_that_they_are_right_again(
+    configuration: Configuration, policy: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    right = await asyncio.to_thread(policy.read_text)
+    caplog.set_level("INFO", logger="gateway.runtime.reload")
     assert await configuration.reload()
-    assert told == []
-    for text in ("routes: [", "routes: [", "routes: {"):
+    assert caplog.messages == []
+    for text in ("routes: [", "routes: [", "\nroutes: ["):
         write(policy, text)
         assert not await configuration.reload()
-    assert told == ["rejected"] * 2
+    first, second = caplog.messages
+    assert f"{policy}:1:" in first
+    assert f"{policy}:2:" in second
+    write(policy, right)
+    assert await configuration.reload()
+    assert caplog.messages[2:] == ["the files are right again and say what is in force"]
 
 
 async def test_files_that_did_not_change_are_not_checked_again(
