@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gateway.core.classify import Classification
     from gateway.core.decide import Decision, NoCandidate
     from gateway.core.features import Features
+    from gateway.core.fleet import Snapshot
 
 PHASES: Final = ("connect", "sent", "headers", "first_byte", "done")
 """How far an attempt came. It names the last phase reached; retry safety follows from it."""
@@ -192,6 +193,7 @@ class Record:
         backend: The one that answered, or the last one tried; ``""`` if none was.
         method: Its speculative method; ``""`` if none was tried.
         draft_tokens: Its N.
+        snapshot: The fleet that the decision saw; None where none was made.
     """
 
     request_id: str
@@ -209,3 +211,4 @@ class Record:
     method: str = ""
     draft_tokens: int = 0
     baseline: bool = False
+    snapshot: Snapshot | None = field(default=None, repr=False, compare=False)

@@ -21,7 +21,7 @@ from gateway.wire.identity import request_id
 if TYPE_CHECKING:
     from gateway.core.decide import Decision
     from gateway.core.features import Features
-    from gateway.core.fleet import Backend
+    from gateway.core.fleet import Backend, Snapshot
     from gateway.core.outcome import Attempt
     from gateway.wire.attempt import Trial
     from gateway.wire.client import Client, Scope
@@ -69,16 +69,22 @@ class Exchange:
         self._features: Features | None = None
         self._classification = Classification("", 0.0, "default")
         self._decision: Decision | NoCandidate | None = None
+        self._snapshot: Snapshot | None = None
         self._problem: errors.Problem | None = None
 
     def decided(
-        self, features: Features, classification: Classification, decision: Decision | NoCandidate
+        self,
+        features: Features,
+        classification: Classification,
+        decision: Decision | NoCandidate,
+        snapshot: Snapshot,
     ) -> None:
-        """Note where the request is to go."""
+        """Note where the request is to go, and the fleet that this was decided on."""
         self._decided = clock.monotonic()
         self._features = features
         self._classification = classification
         self._decision = decision
+        self._snapshot = snapshot
 
     def dress(self, headers: Headers, backend: Backend | None) -> Headers:
         """A backend's headers as the client gets them, with ours."""
@@ -128,6 +134,7 @@ class Exchange:
             method=backend.method if backend else "",
             draft_tokens=backend.draft_tokens if backend else 0,
             baseline=backend.is_baseline if backend else False,
+            snapshot=self._snapshot,
         )
 
     def _outcome(self) -> Outcome:

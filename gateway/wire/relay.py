@@ -100,10 +100,9 @@ class Relay:
         numbers = draw(exchange.request_id, self.seed)
 
         def look() -> Decision | NoCandidate:
-            decision = decide(
-                features, classification, self.fleet.snapshot, policy, numbers, clock.monotonic()
-            )
-            exchange.decided(features, classification, decision)
+            snapshot = self.fleet.snapshot
+            decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
+            exchange.decided(features, classification, decision, snapshot)
             return decision
 
         async def answer(decision: Decision | NoCandidate) -> None:
