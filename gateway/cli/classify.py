@@ -192,9 +192,10 @@ def _answers(file: Path, settings: ClassifierSettings) -> list[Answer]:
     from gateway.core.labels import without_suffix
     from gateway.models import trained
     from gateway.training.corpus import UnusableRowError, parse
+    from gateway.wire.endpoints import path_of
     from gateway.wire.inbound import Malformed, view
 
-    classifier = trained()
+    classifier, path = trained(), path_of("chat")
     lines = _lines(file)
     answers = []
     # The first few are asked twice: what runs for the first time is slower than it will ever be again.
@@ -205,7 +206,7 @@ def _answers(file: Path, settings: ClassifierSettings) -> list[Answer]:
             refuse(str(error))
         body = json.dumps(row["request"]).encode()
         began = thread_time_ns()
-        seen = view("chat", body, {})
+        seen = view("chat", body, {}, path)
         if isinstance(seen, Malformed):
             refuse(f"{file}:{number}: {seen.message}")
         seen = without_suffix(seen, settings, ())

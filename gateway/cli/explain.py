@@ -46,6 +46,10 @@ def explain(
     endpoint: Annotated[
         str | None, typer.Option(help="Endpoint; told from the body if left out.", show_default=False)
     ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(help="Path of the request; the endpoint's usual one if left out.", show_default=False),
+    ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option(help="A request header, such as 'x-specroute-workload: math'.", show_default=False),
@@ -71,6 +75,7 @@ def explain(
     from gateway.models import trained
     from gateway.policy.explain import explain as say
     from gateway.policy.problems import suggest
+    from gateway.wire.endpoints import path_of
     from gateway.wire.inbound import Malformed, view
 
     config = _config(fleet, policy)
@@ -83,7 +88,7 @@ def explain(
     endpoint = endpoint or _endpoint(body)
     if endpoint not in ENDPOINTS:
         refuse(f"there is no endpoint {endpoint!r}; {suggest(endpoint, ENDPOINTS, 'endpoints')}")
-    seen = view(endpoint, body, _headers(header or []))
+    seen = view(endpoint, body, _headers(header or []), path or path_of(endpoint))
     if isinstance(seen, Malformed):
         refuse(seen.message)
     seen = without_suffix(seen, config.policy.classifier, config.policy.aliases)

@@ -77,6 +77,7 @@ class RequestView:
 
     Attributes:
         endpoint: One of :data:`ENDPOINTS`.
+        path: As the client sent it, without the query; ``""`` where there was none.
         parameters: Names of sampling and output parameters present with a non-null value
             (``min_p``, ``logit_bias``, ``logprobs``, ``seed``, …), for capability filters.
         max_tokens: The lower of ``max_tokens`` and ``max_completion_tokens``, if any.
@@ -88,6 +89,7 @@ class RequestView:
 
     endpoint: str
     model: str
+    path: str = ""
     stream: bool = False
     include_usage: bool = False
     n: int = 1

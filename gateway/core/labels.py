@@ -29,6 +29,7 @@ class LabelRule:
         models: Names as clients send them; may hold ``*`` and ``?`` as in file globs.
         tenants: Tenant names.
         endpoints: Names from :data:`gateway.core.features.ENDPOINTS`.
+        path: Searched in the path as the client sent it, without the query.
     """
 
     label: str
@@ -39,12 +40,14 @@ class LabelRule:
     models: tuple[str, ...] = ()
     tenants: frozenset[str] = frozenset()
     endpoints: frozenset[str] = frozenset()
+    path: re.Pattern[str] | None = None
 
     def fits(self, view: RequestView) -> bool:
         """Whether a request gets the label; what is cheap to see is looked at first."""
         return (
             (not self.endpoints or view.endpoint in self.endpoints)
             and (not self.tenants or view.hints.tenant in self.tenants)
+            and (self.path is None or self.path.search(view.path) is not None)
             and (not self.models or any(fnmatchcase(view.model, name) for name in self.models))
             and all(
                 pattern.search(view.headers.get(name, b"").decode("latin-1"))

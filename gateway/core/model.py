@@ -163,8 +163,11 @@ class TrainedClassifier:
     def reasons(self, view: RequestView, features: Features, label: str, *, count: int = 4) -> list[str]:
         """What speaks most for a label, in words: signals by their names and words of the message.
 
-        Holds words of the prompt: for the eyes of whoever asked, not for a record.
+        Holds words of the prompt: for the eyes of whoever asked, not for a record. Nothing for a label that
+        the model does not know.
         """
+        if label not in WORKLOADS:
+            return []
         row = signals.read(features, signals.first_rule(features))
         found = dict(
             zip(signals.NAMES, (row * _toward(label, self._model.weights[:-1])).tolist(), strict=True)

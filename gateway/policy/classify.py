@@ -34,12 +34,17 @@ class RuleSection(Section):
     )
     tenant: Listed[Text] = Field(default_factory=list, description="Tenant names.")
     endpoint: Listed[Endpoint] = Field(default_factory=list, description="API endpoints.")
+    path: Pattern | None = Field(
+        default=None,
+        description="Regular expression, searched in the path as the client sent it, without the query.",
+    )
 
     @model_validator(mode="after")
     def _asks_something(self) -> Self:
         if not self.model_fields_set - {"label"}:
             raise mistake(
-                "the rule takes every request", "give it text, system, header, metadata, model or tenant"
+                "the rule takes every request",
+                "give it text, system, header, metadata, model, tenant or path",
             )
         return self
 

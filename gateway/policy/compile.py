@@ -129,6 +129,7 @@ def label_rule(section: RuleSection) -> LabelRule:
         models=tuple(section.model),
         tenants=frozenset(section.tenant),
         endpoints=frozenset(section.endpoint),
+        path=None if section.path is None else re.compile(section.path),
     )
 
 

@@ -19,6 +19,7 @@ from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
 from gateway.wire import errors, inbound
 from gateway.wire import headers as names
+from gateway.wire.endpoints import path_of
 from gateway.wire.identity import draw, request_id
 
 if TYPE_CHECKING:
@@ -145,13 +146,16 @@ class Control:
         good = await self.configuration.reload()
         return JSONResponse(_policy_status(self.configuration), 200 if good else 422)
 
-    async def decide(self, request: Request, endpoint: str = "chat") -> Response:
-        """Where a request with this body and these headers would go now, and why; nothing is sent."""
+    async def decide(self, request: Request, endpoint: str = "chat", path: str = "") -> Response:
+        """Where a request with this body and these headers would go now, and why; nothing is sent.
+
+        Without a path it counts as sent to the usual one of the endpoint.
+        """
         body = await self._body(request)
         if isinstance(body, errors.Problem):
             return _answer(body)
         headers = dict(request.headers.raw)
-        seen = inbound.view(endpoint, body, headers)
+        seen = inbound.view(endpoint, body, headers, path or path_of(endpoint))
         if isinstance(seen, inbound.Malformed):
             return _answer(errors.invalid(seen.message))
         policy, snapshot = self.configuration.config.policy, self.fleet.snapshot

@@ -20,6 +20,9 @@ _BY_PATH: Final = {
 }
 
 
+_USUAL: Final = {endpoint: path for path, endpoint in reversed(_BY_PATH.items())}
+
+
 def endpoint_of(method: str, path: str) -> str:
     """Name of the endpoint, one of :data:`gateway.core.features.ENDPOINTS`."""
     if method != "POST":
@@ -28,3 +31,8 @@ def endpoint_of(method: str, path: str) -> str:
     if known is not None:
         return known
     return "audio" if path.startswith("/v1/audio/") else "other"
+
+
+def path_of(endpoint: str) -> str:
+    """The path that requests of an endpoint usually have; ``""`` where there are many."""
+    return _USUAL.get(endpoint, "")

@@ -246,18 +246,21 @@ def _temperature(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST_TEMPERATURE else None
 
 
-def unread(endpoint: str, headers: Mapping[bytes, bytes]) -> RequestView:
+def unread(endpoint: str, headers: Mapping[bytes, bytes], path: str = "") -> RequestView:
     """A request whose body is none of our business: its headers alone; arguments as of :func:`view`."""
-    return RequestView(endpoint, model="", hints=_hints(headers, {}), headers=headers)
+    return RequestView(endpoint, model="", path=path, hints=_hints(headers, {}), headers=headers)
 
 
-def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestView | Malformed:
+def view(
+    endpoint: str, body: bytes, headers: Mapping[bytes, bytes], path: str = ""
+) -> RequestView | Malformed:
     """Reads what a request is about; never raises, whatever the bytes are.
 
     Args:
         endpoint: One of :data:`gateway.core.features.ENDPOINTS`.
         body: The JSON body as received.
         headers: Request headers by lower-cased name.
+        path: As the client sent it, without the query.
 
     Returns:
         The view, or :class:`Malformed` where the body is not a JSON object or its model is not a string.
@@ -275,6 +278,7 @@ def view(endpoint: str, body: bytes, headers: Mapping[bytes, bytes]) -> RequestV
     return RequestView(
         endpoint=endpoint,
         model=read.model or "",
+        path=path,
         stream=read.stream is True,
         include_usage=_asks_usage(read.stream_options),
         n=_count(read.n) or 1,

@@ -174,9 +174,9 @@ async def _while_client_stays(client: Client, work: Coroutine[object, object, No
 def _view(exchange: Exchange, body: bytes) -> RequestView | inbound.Malformed:
     """What can be read of a request; a body that is no JSON is passed on unread, except where it must be."""
     content_type = names.first(exchange.headers, b"content-type") or b""
-    headers = dict(exchange.headers)
+    headers, path = dict(exchange.headers), exchange.target.partition("?")[0]
     if exchange.endpoint in GENERATING or content_type.startswith(b"application/json"):
-        seen = inbound.view(exchange.endpoint, body, headers)
+        seen = inbound.view(exchange.endpoint, body, headers, path)
         if exchange.endpoint in GENERATING or not isinstance(seen, inbound.Malformed):
             return seen
-    return inbound.unread(exchange.endpoint, headers)
+    return inbound.unread(exchange.endpoint, headers, path)

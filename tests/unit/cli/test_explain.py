@@ -178,3 +178,16 @@ def test_what_speaks_for_a_label_is_said() -> None:
     assert said.startswith("code, because model ")
     assert ": " in said
     assert "code" in said.partition(": ")[2]
+
+
+def test_a_rule_by_path_sees_the_usual_path_or_the_one_given(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\n"
+        "classify: {rules: [{label: old, path: ^/old/}, {label: new, path: ^/v1/chat/completions$}]}\n"
+        "routes: [{name: all, prefer: [any]}]\n",
+        encoding="utf-8",
+    )
+    files = ("--policy", str(policy), "--prompt", "hello")
+    assert told(*files)["workload"] == "new"
+    assert told(*files, "--path", "/old/chat")["workload"] == "old"

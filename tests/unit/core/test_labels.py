@@ -12,6 +12,7 @@ from gateway.core.policy import ClassifierSettings
 VIEW = RequestView(
     endpoint="chat",
     model="gemma-4-31b",
+    path="/v1/chat/completions",
     turns=(
         Turn("system", "You know SQL.", 13),
         Turn("user", "select one", 10),
@@ -51,6 +52,8 @@ def test_a_rule_that_asks_nothing_fits_everything() -> None:
         ({"tenants": frozenset({"other"})}, False),
         ({"endpoints": frozenset({"chat"})}, True),
         ({"endpoints": frozenset({"completions"})}, False),
+        ({"path": re.compile("/chat/")}, True),
+        ({"path": re.compile("^/chat")}, False),
         ({"text": re.compile("delete"), "tenants": frozenset({"other"})}, False),
     ],
 )

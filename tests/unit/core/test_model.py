@@ -172,3 +172,7 @@ def test_the_reasons_for_another_language_are_those_of_the_language_head() -> No
 
 def test_a_request_without_words_has_reasons_too() -> None:
     assert reasons(model(), "?!", "chat") == []
+
+
+def test_for_a_label_of_the_operators_own_nothing_speaks() -> None:
+    assert reasons(taught("eigenvalue", "math", 100), "Which eigenvalue?", "legal") == []

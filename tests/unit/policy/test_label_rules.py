@@ -21,6 +21,7 @@ classify:
   rules:
     - {label: sql, text: "(?i)select", endpoint: chat}
     - {label: legal, header: {X-Team: "^contracts"}, metadata: {app: ide}, model: "gemma*", tenant: acme, system: law}
+    - {label: legacy, path: ^/old/}
 routes:
   - {name: sql, match: {workload: [sql, math]}, prefer: [any]}
   - {name: rest, prefer: [any]}
@@ -32,12 +33,14 @@ def test_labels_of_the_policy_are_workloads_of_its_routes() -> None:
     assert isinstance(loaded, Loaded), loaded
     policy = loaded.value
     assert policy.routes[0].match.workloads == {"sql", "math"}
-    sql, legal = policy.classifier.rules
+    sql, legal, legacy = policy.classifier.rules
     assert sql.fits(RequestView("chat", "m", turns=(Turn("user", "SELECT 1", 8),)))
     assert (legal.label, legal.models, legal.tenants) == ("legal", ("gemma*",), {"acme"})
     assert legal.headers[b"x-team"].pattern == "^contracts"
     assert legal.metadata["app"].pattern == "ide"
     assert legal.system is not None
+    assert legacy.fits(RequestView("other", "m", path="/old/generate"))
+    assert not legacy.fits(RequestView("other", "m", path="/v1/old/"))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,7 @@ def test_labels_of_the_policy_are_workloads_of_its_routes() -> None:
         ("workload: [sql, math]", "workload: [sqk, math]", "did you mean 'sql'?"),
         ("default: sql", "default: sqk", "did you mean 'sql'?"),
         ("(?i)select", "(select", "is not a regular expression"),
+        ("^/old/", "'(old'", "is not a regular expression"),
         (', text: "(?i)select", endpoint: chat', "", "the rule takes every request"),
         ("{label: sql,", "{label: 'a b',", "cannot be a name"),
         ("{label: sql,", "{", "the key 'label' is missing"),

@@ -1,11 +1,14 @@
 import asyncio
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
 from gateway.core.fleet import Backend
+from gateway.core.labels import LabelRule
 from gateway.core.outcome import Attempt
-from gateway.core.policy import Timeouts, Waiting
+from gateway.core.policy import ClassifierSettings, Timeouts, Waiting
 from gateway.runtime import clock
 from gateway.wire.upstream import UpstreamError
 from tests.asgi import Conversation
@@ -95,6 +98,14 @@ async def test_a_label_behind_the_model_is_taken_off_and_taken_for_a_hint():
     await bench.talk(body(model="target:math"))
     assert json.loads(bench.upstream.requests[0].body)["model"] == "target"
     assert (bench.record.classification.label, bench.record.classification.source) == ("math", "hint")
+
+
+async def test_rules_of_the_policy_see_the_path_as_it_came_without_the_query():
+    bench = Bench(a=[answer()])
+    rules = (LabelRule("old", path=re.compile("^/old/a%2Fb$")),)
+    bench.policy = replace(bench.policy, classifier=ClassifierSettings(rules=rules))
+    await bench.talk(body(), path="/old/a%2Fb", query=b"c=/v1")
+    assert bench.record.classification.label == "old"
 
 
 async def test_the_alias_becomes_the_name_the_server_knows():
