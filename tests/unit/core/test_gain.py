@@ -174,7 +174,7 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(backend: int, baseline: int
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.7764), (20, 2.0860), (60, 2.0003), (1e9, 1.95996)])
 def test_the_quantile_is_students(freedom: float, quantile: float) -> None:
-    assert gain._student(freedom) == pytest.approx(quantile, rel=3e-3)
+    assert gain.student(freedom) == pytest.approx(quantile, rel=3e-3)
 
 
 def test_more_requests_narrow_the_interval() -> None:
