@@ -24,7 +24,7 @@ def backend(name: str = "a", **given: Any) -> Backend:
 
 
 def state(name: str = "a", *, in_flight: int = 0, **given: Any) -> BackendState:
-    known = ("since_load", "load", "healthy", "reason", "breaker", "retry_at")
+    known = ("since_load", "load", "healthy", "reason", "breaker", "retry_at", "model")
     own = {key: given.pop(key) for key in known if key in given}
     return BackendState(backend(name, **given), in_flight=in_flight, **own)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.core import reasons
 from gateway.core.filters import incapable, unavailable
+from gateway.core.predict import ask
 from gateway.core.refusal import back_in, refusal, why_rejected
 from gateway.core.scorers import SCORERS, Costing
 from gateway.core.selectors import Ranking, matches
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.core.features import Features
     from gateway.core.fleet import BackendState, Snapshot
     from gateway.core.policy import Policy, Route, WeightedScorer
+    from gateway.core.predict import Home
 
     Ranked = tuple[BackendState, int]
     """A state with its rank in the route's preferences."""
@@ -138,6 +140,7 @@ def decide(
     policy: Policy,
     draw: Draw,
     now: float,
+    home: Home | None = None,
 ) -> Decision | NoCandidate:
     """Choose where a request goes.
 
@@ -151,6 +154,7 @@ def decide(
         policy: The routes in force.
         draw: This request's random numbers.
         now: Monotonic seconds.
+        home: Where the conversation was answered last, if that is known.
     """
     target = policy.aliases.get(features.model, features.model)
     pool = snapshot.roster.pool(target)
@@ -183,7 +187,8 @@ def decide(
             back_in=back_in(sorted_pool.rejected, states, now),
         )
 
-    usual = _order(chosen_from, route, policy, draw, now)
+    costing = Costing(chosen_from, now, policy.stale_after, ask(features, classification), home)
+    usual = _order(costing, route, draw)
     ordered, rejected, share = usual.candidates, sorted_pool.rejected, route.baseline_share
     reason, propensity = _reason(features, sorted_pool), usual.chance(ordered[0])
     baselines = {state.backend.name for state, _ in sorted_pool.baselines}
@@ -194,7 +199,7 @@ def decide(
         propensity *= 1.0 - share
         # What the baselines cost matters only where one of them comes first.
         if explored or ordered[0].backend in baselines:
-            measured = _order(sorted_pool.baselines, route, policy, draw, now)
+            measured = _order(replace(costing, candidates=sorted_pool.baselines), route, draw)
             if explored:
                 reason = reasons.BASELINE_SHARE
                 others = (one for one in ordered if one.backend not in baselines)
@@ -273,9 +278,8 @@ class _Ordered:
         return (candidate in self.cheapest) / self.equals
 
 
-def _order(states: Sequence[Ranked], route: Route, policy: Policy, draw: Draw, now: float) -> _Ordered:
-    scorers = route.scorers
-    costing = Costing(states, now, policy.stale_after)
+def _order(costing: Costing, route: Route, draw: Draw) -> _Ordered:
+    scorers, states = route.scorers, costing.candidates
     columns = [SCORERS[one.name](costing) for one in scorers]
     costs = [0.0] * len(states)
     for scorer, column in zip(scorers, columns, strict=True):

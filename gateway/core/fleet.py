@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gateway.core.gpus import GpuSource
+    from gateway.core.predict import ServerModel
 
 METHODS: Final = (
     "none", "mtp", "gemma4-mtp", "eagle3", "dflash", "dspark",
@@ -95,6 +96,7 @@ class BackendState:
         reason: Why it is not healthy, in words; empty when it is.
         breaker: What became of the requests it was sent.
         retry_at: Monotonic seconds before which it asked not to be sent any.
+        model: What was learnt of its speed; None before that.
     """
 
     backend: Backend
@@ -105,6 +107,7 @@ class BackendState:
     reason: str = ""
     breaker: Breaker = _CLOSED
     retry_at: float = 0.0
+    model: ServerModel | None = None
 
     def available(self, now: float) -> bool:
         """The one predicate that every routing path asks: whether it may get a request at this time."""

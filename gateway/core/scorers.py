@@ -5,10 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.predict import Ask, Home, ServerModel, predict
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gateway.core.fleet import BackendState
+
+HARM: Final = 1.0
+"""What a second that others wait longer counts, in own seconds. Anything from 0.5 to 1.5 does."""
+
+FULL_CACHE: Final = 0.8
+"""Share of the KV cache in use above which more requests risk preemption."""
+
+STAY: Final = 0.95
+"""What the seconds at a conversation's own server count: it moves for more than the difference to 1."""
+
+_UNKNOWN: Final = ServerModel()
+_ANYTHING: Final = Ask((), None, 0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +33,15 @@ class Costing:
         candidates: Each with its rank in the route's preferences, 0 first.
         now: Monotonic seconds.
         stale_after: Age in seconds beyond which scraped load is ignored.
+        ask: The request, for predictions.
+        home: The server that holds the conversation so far in its prefix cache, if one does.
     """
 
     candidates: Sequence[tuple[BackendState, int]]
     now: float
     stale_after: float
+    ask: Ask = _ANYTHING
+    home: Home | None = None
 
 
 def preference(costing: Costing) -> list[float]:
@@ -37,5 +55,29 @@ def load(costing: Costing) -> list[float]:
     return [state.queue(now, stale_after) / state.backend.max_in_flight for state, _ in costing.candidates]
 
 
-SCORERS: Final[Mapping[str, Callable[[Costing], list[float]]]] = {"preference": preference, "load": load}
+def seconds(costing: Costing) -> list[float]:
+    """Predicted seconds to the last token, and those that all others would finish later.
+
+    A server whose KV cache is nearly full costs up to infinity more. The server that has the conversation in
+    its prefix cache computes only what is new, and is left only for a gain that is more than noise.
+    """
+    now, stale_after, ask, home = costing.now, costing.stale_after, costing.ask, costing.home
+    costs = []
+    for state, _ in costing.candidates:
+        at_home = home is not None and home.backend == state.backend.name
+        model, queue = state.model or _UNKNOWN, state.queue(now, stale_after)
+        found = predict(model, ask, queue, home.tokens if at_home and home is not None else 0.0)
+        cost = found.completion + HARM * found.harm
+        usage = state.load.kv_usage if state.load is not None else None
+        if usage is not None and usage > FULL_CACHE:
+            cost *= 1.0 + (usage - FULL_CACHE) / max(1e-3, 1.0 - usage)
+        costs.append(cost * STAY if at_home else cost)
+    return costs
+
+
+SCORERS: Final[Mapping[str, Callable[[Costing], list[float]]]] = {
+    "preference": preference,
+    "load": load,
+    "seconds": seconds,
+}
 """Scorers by the name a policy file uses."""

@@ -47,5 +47,11 @@ SCORERS: Final[Mapping[str, Entry]] = {
         "requests on the server as a share of its max_in_flight: 0 idle, 1 at the limit",
         _occupancy,
     ),
+    "seconds": Entry(
+        scorers.SCORERS["seconds"],
+        "predicted seconds to the last token, plus those by which all others there would finish later, from "
+        "what was learnt of the server",
+        lambda cost: f"{cost:.2f} s, those that others lose counted",
+    ),
 }
 """Scorers by the name a policy file uses."""

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.core.scorers import SCORERS, Costing
+from gateway.core.predict import SAMPLED, Ask, Cell, Home, ServerModel, predict
+from gateway.core.scorers import SCORERS, STAY, Costing
 from tests.factories import load, state
 
 if TYPE_CHECKING:
@@ -45,3 +46,47 @@ def test_load_passes_one_where_others_use_the_server_too() -> None:
 def test_old_load_is_not_counted() -> None:
     old = load(running=16, at=NOW - STALE_AFTER - 1)
     assert load_cost(state(max_in_flight=8, in_flight=2, load=old)) == 0.25
+
+
+ONE = Ask(((Cell("code", 0, SAMPLED), 1.0),), 500, 0, None)
+FAST = ServerModel(other_steps_per_token=0.25, step_seconds=(0.02, 0.02, 0.021, 0.022))
+SLOW = ServerModel(other_steps_per_token=1.0, step_seconds=(0.02, 0.02, 0.021, 0.022))
+
+
+def seconds(*states: BackendState, home: Home | None = None) -> list[float]:
+    candidates = [(one, 0) for one in states]
+    return SCORERS["seconds"](Costing(candidates, NOW, STALE_AFTER, ONE, home))
+
+
+def test_seconds_are_completion_and_harm_at_the_load_of_the_moment() -> None:
+    found = predict(FAST, ONE, 2.0)
+    assert seconds(state(model=FAST, in_flight=2)) == [pytest.approx(found.completion + found.harm)]
+    fast, slow = seconds(state(model=FAST), state(model=SLOW))
+    assert fast < slow
+
+
+def test_own_dispatches_since_the_scrape_count() -> None:
+    scraped = load(running=1, at=NOW)
+    alone, joined = state(model=FAST, load=scraped), state(model=FAST, load=scraped, since_load=1)
+    assert seconds(alone) < seconds(joined)
+
+
+def test_servers_of_which_nothing_is_known_cost_alike() -> None:
+    assert len(set(seconds(state("a"), state("b", method="mtp", draft_tokens=4)))) == 1
+
+
+def test_a_nearly_full_cache_costs_more_and_more() -> None:
+    at = [
+        seconds(state(model=FAST, load=load(kv_usage=usage, at=NOW)))[0]
+        for usage in (None, 0.0, 0.8, 0.9, 0.99, 1.0)
+    ]
+    assert at[0] == at[1] == at[2] < at[3] < at[4] < at[5]
+    assert at[3] == pytest.approx(2.0 * at[0])
+
+
+def test_a_conversation_stays_with_its_cache_unless_the_gain_is_clear() -> None:
+    here, there = state("here", model=FAST), state("there", model=FAST)
+    stay, move = seconds(here, there, home=Home("here", 400.0))
+    assert stay == pytest.approx(STAY * predict(FAST, ONE, 0.0, 400.0).completion)
+    assert move == pytest.approx(predict(FAST, ONE, 0.0).completion)
+    assert seconds(state("here", model=SLOW), there, home=Home("here", 400.0)) > [move]

@@ -1,0 +1,193 @@
+"""What is known of one server's speed, and how long a request would take on it at a given load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gateway.core.classify import Classification
+    from gateway.core.features import Features
+
+PROMPT_BINS: Final = (2_048, 8_192, 32_768)
+"""Prompt tokens at which the next bin of prompt lengths begins: acceptance falls with long contexts."""
+
+GREEDY: Final = "greedy"
+SAMPLED: Final = "sampled"
+STRUCTURED: Final = "structured"
+STRATA: Final = (GREEDY, SAMPLED, STRUCTURED)
+"""Kinds of sampling that acceptance is told apart by; ``structured`` is under a grammar or a forced tool."""
+
+START_STEPS: Final = 1.5
+"""Steps between a request's arrival at an idle queue and its prefill: the one under way, and its own."""
+
+CHARS_PER_TOKEN: Final = 4.0
+"""Characters in a token until requests have told."""
+
+LIKELY: Final = 0.02
+"""Class probability below which a class does not count in a prediction."""
+
+
+class Cell(NamedTuple):
+    """What acceptance is kept for.
+
+    Attributes:
+        workload: Label.
+        bin: Place in :data:`PROMPT_BINS` of the prompt's length, 0 for the shortest.
+        stratum: One of :data:`STRATA`.
+    """
+
+    workload: str
+    bin: int
+    stratum: str
+
+
+def prompt_bin(tokens: float) -> int:
+    """The bin a prompt of so many tokens is in."""
+    return sum(tokens >= edge for edge in PROMPT_BINS)
+
+
+def stratum(features: Features) -> str:
+    """How the answer is sampled, as far as acceptance depends on it."""
+    if features.response_format not in {"text", ""} or features.tool_choice in {"required", "named"}:
+        return STRUCTURED
+    return GREEDY if features.temperature == 0.0 else SAMPLED
+
+
+@dataclass(frozen=True, slots=True)
+class ServerModel:
+    """What is known of one server. Published whole, never changed.
+
+    Attributes:
+        fingerprint: Of the configuration it was learnt on; servers with the same one are replicas.
+        steps_per_token: E[1/τ], decode steps for an output token, by cell; 1 without a draft.
+        other_steps_per_token: The same for cells that are not known.
+        step_seconds: Seconds of a step by the requests in the batch: entry n is for n of them, entry 0 for an
+            idle server's first. Beyond the last entry it goes on as between the last two.
+        prefill_seconds: Seconds for each prompt token that is not cached.
+        output_tokens: Mean length of an answer by workload.
+        other_output_tokens: The same for workloads that are not known.
+        mean_steps: Decode steps of a mean request of the traffic it gets, for what waiting costs.
+        max_running: Requests the engine batches; more wait.
+        chars_per_token: Of prompts.
+        evidence: Weight of the requests behind each workload's acceptance, in requests, discounted.
+        spread: How far log ``steps_per_token`` is unknown: its standard deviation by workload.
+        measured: Weight of the evidence behind the step times, in requests, discounted.
+    """
+
+    fingerprint: str = ""
+    steps_per_token: Mapping[Cell, float] = field(default_factory=dict)
+    other_steps_per_token: float = 1.0
+    step_seconds: Sequence[float] = (0.02, 0.02)
+    prefill_seconds: float = 1e-4
+    output_tokens: Mapping[str, float] = field(default_factory=dict)
+    other_output_tokens: float = 300.0
+    mean_steps: float = 150.0
+    max_running: int = 256
+    chars_per_token: float = CHARS_PER_TOKEN
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
+    measured: float = 0.0
+
+    def step(self, batch: float) -> float:
+        """Seconds of a step with so many requests in the batch, between the entries in proportion."""
+        table = self.step_seconds
+        last = len(table) - 1
+        if batch >= last:
+            return table[last] + (batch - last) * max(0.0, table[last] - table[last - 1])
+        low = int(batch)
+        return table[low] + (batch - low) * (table[low + 1] - table[low])
+
+
+class Ask(NamedTuple):
+    """A request as far as its time depends on it.
+
+    Attributes:
+        classes: Each likely cell with its probability; they add up to 1.
+        prompt_tokens: Tokens of the prompt; None where only the characters are known.
+        prompt_chars: Characters of the prompt.
+        max_tokens: Most tokens of the answer; None where the request sets no limit.
+    """
+
+    classes: tuple[tuple[Cell, float], ...]
+    prompt_tokens: float | None
+    prompt_chars: int
+    max_tokens: int | None
+
+
+def ask(features: Features, classification: Classification) -> Ask:
+    """A request as a prediction needs it, all likely classes kept: a doubtful label counts for little."""
+    tokens = features.prompt_chars / CHARS_PER_TOKEN
+    bin_, how = prompt_bin(tokens), stratum(features)
+    likely = [(label, share) for label, share in classification.scores.items() if share >= LIKELY]
+    if classification.source in {"hint", "policy", "examples"} or not likely:
+        likely = [(classification.label, 1.0)]
+    total = sum(share for _, share in likely)
+    classes = tuple((Cell(label, bin_, how), share / total) for label, share in likely)
+    return Ask(classes, None, features.prompt_chars, features.max_tokens)
+
+
+class Home(NamedTuple):
+    """Where a conversation was answered last.
+
+    Attributes:
+        backend: The server.
+        tokens: Tokens of the conversation that it is likely to have in its prefix cache.
+    """
+
+    backend: str
+    tokens: float
+
+
+class Prediction(NamedTuple):
+    """What sending a request to a server would mean, in seconds.
+
+    Attributes:
+        ttft: Until its first token.
+        tpot: For each token after it.
+        completion: Until its last token.
+        harm: That all the others on the server would finish later, added up.
+    """
+
+    ttft: float
+    tpot: float
+    completion: float
+    harm: float
+
+
+def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float = 0.0) -> Prediction:
+    """How long a request takes on a server, and how much longer the others there do.
+
+    With n = ``queue`` others, L output tokens, K = L · E[1/τ] steps, s(n) seconds a step and u prompt tokens
+    to compute at p seconds each: TTFT = wait + u·p + 1.5·s(n+1); completion = TTFT + K·s(n+1); harm =
+    n·(K·(s(n+1) - s(n)) + u·p), as each of its steps and its prefill hold up everybody in the batch.
+
+    Args:
+        model: The server.
+        request: The request.
+        queue: Requests on the server, running and waiting, this one not counted.
+        cached_tokens: Prompt tokens that the server has in its prefix cache.
+    """
+    steps = tokens = 0.0
+    known, lengths = model.steps_per_token, model.output_tokens
+    most = request.max_tokens
+    for cell, share in request.classes:
+        length = lengths.get(cell[0], model.other_output_tokens)
+        if most is not None and length > most:
+            length = most
+        tokens += share * length
+        steps += share * length * known.get(cell, model.other_steps_per_token)
+    prompt = request.prompt_tokens
+    if prompt is None:
+        prompt = request.prompt_chars / model.chars_per_token
+    prefill = max(0.0, prompt - cached_tokens) * model.prefill_seconds
+    batch = min(queue, model.max_running - 1.0)
+    now, then = model.step(batch), model.step(batch + 1.0)
+    # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
+    wait = (queue - batch) * model.mean_steps * then / model.max_running if queue > batch else 0.0
+    ttft = wait + prefill + START_STEPS * then
+    decode = steps * then
+    harm = batch * (steps * (then - now) + prefill)
+    return Prediction(ttft, decode / tokens if tokens else then, ttft + decode, max(0.0, harm))
