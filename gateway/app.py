@@ -21,6 +21,7 @@ from gateway.runtime.reload import Configuration
 from gateway.runtime.scrape import Scraper
 from gateway.runtime.visits import Visits
 from gateway.telemetry import setup as telemetry
+from gateway.telemetry.decision_log import DecisionLog
 from gateway.wire import control
 from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.relay import Relay
@@ -57,6 +58,9 @@ class Gateway:
             settings: Settings of the process.
             loaded: What the fleet and policy files say.
             on_record: Called with the record of every finished request, off the request path.
+
+        Raises:
+            OSError: The decision log cannot be written.
         """
         config = loaded.value
         self._settings = settings
@@ -90,8 +94,17 @@ class Gateway:
         )
         self._gpus = GpuWatch()
         self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
+        self._log = _decision_log(settings)
+        if self._log is not None:
+            dropped = self._log
+            self._telemetry.observe_log(lambda: dropped.dropped)
         self._consumers = Consumers(
-            [self._telemetry.on_record, self._acceptance.on_record, *on_record],
+            [
+                self._telemetry.on_record,
+                self._acceptance.on_record,
+                *((self._log.on_record,) if self._log is not None else ()),
+                *on_record,
+            ],
             capacity=settings.record_queue,
         )
         self._telemetry.observe_dropped(lambda: self._consumers.dropped)
@@ -162,6 +175,8 @@ class Gateway:
 
         self._configuration.on_change(changed)
         self._consumers.start()
+        if self._log is not None:
+            self._log.start()
         for each in visits:
             each.sync()
         watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
@@ -174,6 +189,8 @@ class Gateway:
                 await _end("visits", each.close())
             await _end("upstream", self._upstream.close())
             await _end("consumers", self._consumers.close(DRAIN_SECONDS))
+            if self._log is not None:
+                await _end("decision log", asyncio.to_thread(self._log.close))
             await _end("telemetry", asyncio.to_thread(self._telemetry.close))
             await _end("control client", client.aclose())
 
@@ -181,6 +198,18 @@ class Gateway:
 async def _end(name: str, closing: Coroutine[Any, Any, None]) -> None:
     """Take one step of the shutdown; whatever becomes of it, the next one follows."""
     await tasks.bounded(closing, within=STEP_SECONDS, name=f"close {name}")
+
+
+def _decision_log(settings: Settings) -> DecisionLog | None:
+    if settings.decision_log is None:
+        return None
+    return DecisionLog(
+        settings.decision_log,
+        settings.seed,
+        max_bytes=settings.decision_log_bytes,
+        keep=settings.decision_log_files,
+        capacity=settings.record_queue,
+    )
 
 
 def _upstream(settings: Settings) -> Upstream:

@@ -49,6 +49,15 @@ class Settings(BaseSettings):
     record_queue: int = Field(
         default=10_000, gt=0, description="finished requests that may wait for telemetry"
     )
+    decision_log: Path | None = Field(
+        default=None, description="JSONL file with a line for each finished request"
+    )
+    decision_log_bytes: int = Field(
+        default=2**26, gt=0, description="size at which the decision log begins a new file"
+    )
+    decision_log_files: int = Field(
+        default=16, ge=0, description="full files of the decision log that are kept"
+    )
     seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the routing draws")
     otlp_endpoint: str | None = Field(
         default=None, description="OTLP/HTTP collector, such as http://localhost:4318"

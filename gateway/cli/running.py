@@ -88,7 +88,12 @@ def run(settings: Settings) -> int:
     if isinstance(loaded, Invalid):
         return 2
     try:
-        uvloop.run(_serve(Gateway(settings, loaded), settings))
+        gateway = Gateway(settings, loaded)
+    except OSError as error:
+        print(f"specroute: cannot write {settings.decision_log}: {error.strerror}", file=sys.stderr)
+        return 2
+    try:
+        uvloop.run(_serve(gateway, settings))
     except OSError as error:
         print(
             f"specroute: cannot listen on {settings.host}:{settings.port}: {error.strerror}", file=sys.stderr

@@ -22,6 +22,9 @@ def serve(
     otlp_endpoint: Annotated[
         str | None, typer.Option(help="OTLP/HTTP collector, such as http://localhost:4318.")
     ] = None,
+    decision_log: Annotated[
+        Path | None, typer.Option(help="JSONL file with a line for each finished request.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Run the gateway in front of the fleet.
@@ -42,6 +45,7 @@ def serve(
         "host": host,
         "port": port,
         "otlp_endpoint": otlp_endpoint,
+        "decision_log": decision_log,
         "log_level": log_level,
     }
     try:

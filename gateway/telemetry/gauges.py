@@ -163,3 +163,8 @@ def observe_policy(meter: Meter, policy: Callable[[], tuple[str, bool]]) -> None
 def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
     """Register the counter of Records that never came to telemetry."""
     observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])
+
+
+def observe_log(meter: Meter, dropped: Callable[[], int]) -> None:
+    """Register the counter of requests that are not in the decision log."""
+    observe(meter, names.DECISIONS_DROPPED, lambda: [((), dropped())])

@@ -314,6 +314,11 @@ RECORDS_DROPPED: Final = Metric(
     "specroute.records.dropped", COUNTER, "{request}",
     "Requests that telemetry did not see because its queue was full: all other counts are short by these.",
 )  # fmt: skip
+DECISIONS_DROPPED: Final = Metric(
+    "specroute.decision_log.dropped", COUNTER, "{request}",
+    "Requests that are not in the decision log: they came too fast, or the disk took none. Absent where "
+    "there is no log.",
+)  # fmt: skip
 POLICY_LOADS: Final = Metric(
     "specroute.policy.loads", COUNTER, "{load}", "Times a policy came into force, the first included."
 )
@@ -330,7 +335,8 @@ METRICS: Final = (
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
-    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
+    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, DECISIONS_DROPPED,
+    POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""
 

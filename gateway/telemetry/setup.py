@@ -145,6 +145,10 @@ class Telemetry:
         """Show the Records that never came here. Call it once."""
         gauges.observe_dropped(self._meter, dropped)
 
+    def observe_log(self, dropped: Callable[[], int]) -> None:
+        """Show the requests that are not in the decision log. Call it once, if there is one."""
+        gauges.observe_log(self._meter, dropped)
+
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

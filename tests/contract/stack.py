@@ -228,6 +228,7 @@ def running(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     applications: Mapping[str, Application] | None = None,
     scrape_interval: float = 0.2,
+    given: Mapping[str, Any] | None = None,
 ) -> Iterator[Stack]:
     """Run the servers of a fleet on free ports, and a gateway in front of them.
 
@@ -239,6 +240,7 @@ def running(
         changes: Options of single simulated servers by name.
         applications: Servers that are not simulated, by name.
         scrape_interval: Seconds between two looks at a server, be it its load or its health.
+        given: Further settings of the gateway.
     """
     settings = Settings(
         fleet=folder / "fleet.yaml",
@@ -246,6 +248,7 @@ def running(
         port=0,
         scrape_interval=scrape_interval,
         probe_interval=scrape_interval,
+        **(given or {}),
     )
     settings.policy.write_text(policy)
     records = Records()

@@ -265,6 +265,7 @@ def test_every_documented_metric_is_served_with_its_labels(
     telemetry = setup(semconv=semconv)
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
     telemetry.observe_dropped(lambda: 0)
+    telemetry.observe_log(lambda: 0)
     telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)
     telemetry.observe_requests(lambda: 2, lambda: 1)
     telemetry.observe_gpus({"eagle": GpuLoad(0.5, 0.4, 700.0, 99.0)}, lambda: 100.0)

@@ -1,0 +1,179 @@
+"""Writes the decision log: a line a request, in files that rotate, from a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from time import sleep
+from typing import TYPE_CHECKING, Final
+
+from gateway.telemetry.decision_entry import entry_of
+from gateway.telemetry.decision_schema import line_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gateway.core.outcome import Record
+
+_log = logging.getLogger(__name__)
+
+_INTERVAL: Final = 0.25
+"""Seconds between two writes: what a crash of the process loses at most."""
+
+_BLOCK: Final = 2**16
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files of a log, oldest first: the full ones, then the one that is written."""
+    full = sorted(path.parent.glob(f"{path.stem}-[0-9]*Z{path.suffix}"))
+    return [*full, path] if path.exists() else full
+
+
+class DecisionLog:
+    """A log of finished requests.
+
+    Its files belong to one process. The one that is written has the given name; a full one is renamed to the
+    time of its last request, as in ``decisions-20261130T120000123456Z.jsonl``.
+
+    Args:
+        path: The file to write; what is in it stays, except a last line that a crash tore.
+        seed: Of the gateway's draws.
+        max_bytes: Size at which a file is full.
+        keep: Full files kept; older ones are deleted.
+        capacity: Requests held at most until they are written; further ones are dropped and counted.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+
+    def __init__(
+        self, path: Path, seed: int, *, max_bytes: int = 2**26, keep: int = 16, capacity: int = 10_000
+    ) -> None:
+        self._file = _File(path, max_bytes, keep)
+        self._seed = seed
+        self._capacity = capacity
+        self._secret = os.urandom(16)
+        self._queue: deque[Record] = deque()
+        self._dropped = 0
+        self._failures = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="decision-log", daemon=True)
+
+    @property
+    def dropped(self) -> int:
+        """Requests that are not in the log: they came too fast, or the disk took none."""
+        return self._dropped
+
+    def on_record(self, record: Record) -> None:
+        """Queue a finished request; never blocks."""
+        if len(self._queue) < self._capacity:
+            self._queue.append(record)
+        else:
+            self._dropped += 1
+
+    def start(self) -> None:
+        """Start to write."""
+        self._thread.start()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what is queued and end; blocks, so call it in a thread.
+
+        Args:
+            timeout: Seconds after which what is left is given up.
+        """
+        self._stop.set()
+        if self._thread.ident is None:
+            return
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            _log.warning("the decision log could not be written within %g s, the rest is lost", timeout)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        """Write all that is queued now."""
+        lines: list[bytes] = []
+        time = ""
+        for _ in range(len(self._queue)):
+            try:
+                entry = entry_of(self._queue.popleft(), self._seed, self._secret)
+                lines.append(line_of(entry))
+                time = entry.time
+            except Exception:  # noqa: BLE001 - whatever it is, the next one may be well
+                self._lost(1)
+            sleep(0)  # lets the event loop run: else it waits 5 ms for its turn, in the middle of a stream
+        if not lines:
+            return
+        try:
+            self._file.append(b"".join(lines), time)
+        except OSError:
+            self._lost(len(lines))
+
+    def _lost(self, lines: int) -> None:
+        self._dropped += lines
+        self._failures += 1
+        # Logged at 1, 2, 4, 8, …: a full disk would else fill what is left of it.
+        if self._failures & (self._failures - 1) == 0:
+            _log.exception("cannot write the decision log, %d times so far", self._failures)
+
+
+class _File:
+    """The file that is written, and the full ones beside it. Opened anew for each write, so that it may be
+    moved away or be on a disk that comes back."""  # noqa: D205, D209
+
+    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.truncate(_whole(path))
+
+    def append(self, lines: bytes, time: str) -> None:
+        """Add lines, all or none; a file that they fill is put aside.
+
+        Args:
+            lines: Whole ones.
+            time: Of the last of them.
+
+        Raises:
+            OSError: None was written.
+        """
+        with self._path.open("ab", buffering=0) as file:
+            size = file.tell()
+            try:
+                rest = memoryview(lines)
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError:
+                file.truncate(size)
+                raise
+            size = file.tell()
+        if size >= self._max_bytes:
+            self._put_aside(time)
+
+    def _put_aside(self, time: str) -> None:
+        stamp = "".join(sign for sign in time if sign.isalnum())
+        self._path.replace(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
+        full = [each for each in files_of(self._path) if each != self._path]
+        for old in full[: max(0, len(full) - self._keep)]:
+            old.unlink(missing_ok=True)
+
+
+def _whole(path: Path) -> int:
+    """Bytes of a file up to the end of its last whole line."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _BLOCK)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
