@@ -19,6 +19,7 @@ from gateway.runtime.gpus import GpuWatch
 from gateway.runtime.probe import Prober
 from gateway.runtime.reload import Configuration
 from gateway.runtime.scrape import Scraper
+from gateway.runtime.sessions import Sessions
 from gateway.runtime.visits import Visits
 from gateway.telemetry import setup as telemetry
 from gateway.telemetry.decision_log import DecisionLog
@@ -98,10 +99,12 @@ class Gateway:
         if self._log is not None:
             dropped = self._log
             self._telemetry.observe_log(lambda: dropped.dropped)
+        sessions = Sessions()
         self._consumers = Consumers(
             [
                 self._telemetry.on_record,
                 self._acceptance.on_record,
+                sessions.on_record,
                 *((self._log.on_record,) if self._log is not None else ()),
                 *on_record,
             ],
@@ -119,6 +122,7 @@ class Gateway:
             upstream=self._upstream,
             emit=self._consumers.put,
             admission=admission,
+            sessions=sessions,
             seed=settings.seed,
             body_limit=settings.body_limit,
             trace_ratio=settings.trace_ratio,
@@ -135,6 +139,7 @@ class Gateway:
             fleet=self._fleet,
             classifier=classifier,
             exposition=self._telemetry.exposition,
+            sessions=sessions,
             exposition_type=self._telemetry.content_type,
             seed=settings.seed,
             body_limit=settings.body_limit,

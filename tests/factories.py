@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.core.classify import Classification
-from gateway.core.decide import Draw
+from gateway.core.decide import Draw, NoCandidate
 from gateway.core.features import Features, Hints
 from gateway.core.fleet import Backend, BackendState, Load, Snapshot
 from gateway.core.marks import Marks
-from gateway.core.outcome import Attempt
+from gateway.core.outcome import Attempt, Outcome, Record, Trace
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
 
 ALIAS = "tiny"
@@ -39,7 +39,11 @@ def snapshot(*states: BackendState) -> Snapshot:
 
 def features(**given: Any) -> Features:
     hints = Hints(
-        **{key: given.pop(key) for key in ("workload", "backend", "session", "tenant") if key in given}
+        **{
+            key: given.pop(key)
+            for key in ("workload", "backend", "session", "tenant", "previous")
+            if key in given
+        }
     )
     fields: dict[str, Any] = {
         "endpoint": "chat", "model": ALIAS, "stream": True, "n": 1, "max_tokens": None, "temperature": None,
@@ -82,3 +86,12 @@ def policy(*routes: Route, **given: Any) -> Policy:
 
 def attempt(backend: str = "a", error: str = "connect", status: int = 0, phase: str = "connect") -> Attempt:
     return Attempt(backend, phase, error, status, started=0.0, ended=1.0)
+
+
+def record(outcome: Outcome, label: str = "math", *, at: float = 0.0, **request: Any) -> Record:
+    """A request that ended at once, with no word of where it went; further arguments are of its features."""
+    decision = NoCandidate("empty_pool", "", False, None, (), "policy-1", "fleet-1")
+    return Record(
+        "r", Trace("0" * 32, "0" * 16), at, 0, at, at, features(**request), classification(label), decision, (),
+        outcome,
+    )  # fmt: skip

@@ -17,6 +17,7 @@ from gateway.core.policy import (
 )
 from gateway.runtime.admission import Admission
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.sessions import Sessions
 from gateway.wire.relay import Relay
 from tests.asgi import Conversation
 from tests.scripted import ScriptedUpstream
@@ -45,6 +46,7 @@ class Bench:
     ):
         self.upstream = ScriptedUpstream(**acts)
         self.records = []
+        self.sessions = Sessions()
         self.admission = Admission(max_requests)
         fleet = backends or [Backend(name, f"http://{name}", "target", "m") for name in acts]
         self.fleet = Fleet(fleet, "f1")
@@ -72,12 +74,17 @@ class Bench:
             policy=lambda: self.policy,
             classifier=RuleClassifier(),
             upstream=self.upstream,
-            emit=self.records.append,
+            emit=self._ended,
             admission=self.admission,
+            sessions=self.sessions,
             seed=0,
             body_limit=body_limit,
             trace_ratio=1.0,
         )
+
+    def _ended(self, record):
+        self.records.append(record)
+        self.sessions.on_record(record)
 
     def open(self, given=None, **options):
         return Conversation(self.relay, body=body(stream=True) if given is None else given, **options)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from gateway.core import sessions
 from gateway.core.labels import known
 from gateway.core.language import UNKNOWN
 from gateway.core.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gateway.core.features import Features, RequestView
     from gateway.core.policy import ClassifierSettings
@@ -23,7 +24,8 @@ class Classification:
     Attributes:
         label: One of :data:`gateway.core.features.WORKLOADS`, or a label the policy defines.
         confidence: Probability that the label is right, 0 to 1. A hint has 1.
-        source: ``hint``, ``policy``, ``examples``, ``rule:NAME``, ``model:NAME`` or ``default``.
+        source: ``hint``, ``policy``, ``examples``, ``rule:NAME``, ``model:NAME``, ``session``, ``mix`` or
+            ``default``.
         scores: Probability by label where the classifier gives one; may be empty.
     """
 
@@ -31,6 +33,15 @@ class Classification:
     confidence: float
     source: str
     scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """By what each label counts in a prediction for this request; they add up to 1.
+
+        The probabilities, or the label alone where it was given and not guessed, or where the policy's
+        default stands for a guess that was not sure enough.
+        """
+        return self.scores if self.scores and self.source != "default" else {self.label: 1.0}
 
 
 class Classifier(Protocol):
@@ -46,6 +57,7 @@ class Classifier(Protocol):
 
 
 _BY_NAME: Final = {rule.name: rule for rule in RULES}
+_SHOWN: Final = 3
 NOTHING: Final = Classification("chat", 0.0, "default")
 """What a request without text is taken for."""
 
@@ -69,13 +81,25 @@ _RULES: Final = RuleClassifier()
 
 
 def classify(
-    view: RequestView, features: Features, settings: ClassifierSettings, classifier: Classifier
+    view: RequestView,
+    features: Features,
+    settings: ClassifierSettings,
+    classifier: Classifier,
+    before: Sequence[str] = (),
 ) -> Classification:
     """Labels a request.
 
     A trusted hint decides where it names a known label; then the first of the policy's rules that fits, then
     labels learnt from examples. Otherwise the classifier does (or the built-in rules alone, where the policy
-    says so), and below the policy's threshold the policy's default is taken.
+    says so), together with what the session's answers so far were, where the request does not hold them.
+    Below the policy's threshold its default is taken, or the likeliest label with all others beside it.
+
+    Args:
+        view: The request.
+        features: Its facts.
+        settings: What the policy says of classification.
+        classifier: What guesses where nobody said.
+        before: Natures of the session's last answers, the newest last.
     """
     hint = features.hints.workload
     if hint is not None and settings.trust_hints and hint in known(settings):
@@ -86,9 +110,19 @@ def classify(
     if settings.examples is not None and (likely := settings.examples.best(view)) is not None:
         return Classification(*likely, "examples")
     found = (_RULES if settings.model == "rules" else classifier).label(view, features)
-    if found.confidence < settings.threshold:
-        return Classification(settings.default, found.confidence, "default", found.scores)
-    return found
+    if before and found.source.startswith("model:") and sessions.unseen(view):
+        found = _with_session(found, before)
+    if found.confidence >= settings.threshold:
+        return found
+    if settings.unsure == "mix" and found.scores:
+        return replace(found, source="mix")
+    return Classification(settings.default, found.confidence, "default", found.scores)
+
+
+def _with_session(found: Classification, before: Sequence[str]) -> Classification:
+    scores = sessions.weigh(found.scores, before)
+    label = max(scores, key=scores.__getitem__)
+    return Classification(label, scores[label], found.source if label == found.label else "session", scores)
 
 
 def reason(classification: Classification, features: Features) -> str:
@@ -104,6 +138,14 @@ def reason(classification: Classification, features: Features) -> str:
         return f"{label}, because a rule of the policy says so"
     if source == "examples":
         return f"{label}, because it is like the examples of that label (confidence {confidence:.2f})"
+    if source == "session":
+        return (
+            f"{label}, because the answers before it in its session were that (confidence {confidence:.2f})"
+        )
+    if source == "mix":
+        likely = sorted(classification.scores.items(), key=lambda pair: -pair[1])[:_SHOWN]
+        each = ", ".join(f"{one} {score:.2f}" for one, score in likely)
+        return f"{label}, the likeliest, but not sure enough: each counts by its probability ({each})"
     if source == "default":
         return f"{label}, the policy's default, because nothing was sure enough (confidence {confidence:.2f})"
     kind, _, name = source.partition(":")

@@ -63,12 +63,17 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the caller said about the request, from headers, ``metadata`` or the model's suffix."""
+    """What the caller said about the request, from headers, ``metadata`` or the model's suffix.
+
+    Attributes:
+        previous: Id of the response that the request goes on from.
+    """
 
     workload: str | None = None
     backend: str | None = None
     session: str | None = None
     tenant: str | None = None
+    previous: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

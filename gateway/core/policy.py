@@ -135,7 +135,9 @@ class ClassifierSettings:
 
     Attributes:
         default: Label where no rule is sure enough.
-        threshold: Confidence below which the default is taken.
+        threshold: Confidence that is sure enough.
+        unsure: What becomes of a request below it: ``default`` gives it the default label, ``mix`` the
+            likeliest one, and predictions count each label by its probability.
         trust_hints: Whether the caller's ``x-specroute-workload`` decides.
         model: ``trained``, or ``rules`` for the built-in rules alone.
         examples: Labels of the operator's own that were learnt from examples; they go before the model's.
@@ -144,6 +146,7 @@ class ClassifierSettings:
 
     default: str = "chat"
     threshold: float = 0.5
+    unsure: str = "default"
     trust_hints: bool = True
     model: str = "trained"
     rules: tuple[LabelRule, ...] = ()

@@ -121,9 +121,7 @@ def ask(features: Features, classification: Classification) -> Ask:
     """A request as a prediction needs it, all likely classes kept: a doubtful label counts for little."""
     tokens = features.prompt_chars / CHARS_PER_TOKEN
     bin_, how = prompt_bin(tokens), stratum(features)
-    likely = [(label, share) for label, share in classification.scores.items() if share >= LIKELY]
-    if classification.source in {"hint", "policy", "examples"} or not likely:
-        likely = [(classification.label, 1.0)]
+    likely = [(label, share) for label, share in classification.weights.items() if share >= LIKELY]
     total = sum(share for _, share in likely)
     classes = tuple((Cell(label, bin_, how), share / total) for label, share in likely)
     return Ask(classes, None, features.prompt_chars, features.max_tokens)

@@ -56,7 +56,12 @@ class ClassifySection(Section):
         default=ClassifierSettings().default, description="Label where none is sure enough."
     )
     threshold: Share = Field(
-        default=ClassifierSettings().threshold, description="Confidence below which the default is taken."
+        default=ClassifierSettings().threshold, description="Confidence that is sure enough."
+    )
+    unsure: Literal["default", "mix"] = Field(
+        default="default",
+        description="Below it: take the default, or the likeliest label, and let predictions of speed count "
+        "each label by its probability.",
     )
     trust_hints: bool = Field(
         default=ClassifierSettings().trust_hints,

@@ -81,7 +81,8 @@ LABELS: Final[Mapping[str, str]] = {
     GRADE: "How acceptance is known: `exact` (answers told), `stream` (from their events), `counters` (from "
     "those of the server), `none` (a baseline) or `not_measured`.",
     ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
-    SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME` or `default`.",
+    SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME`, "
+    "`session`, `mix` or `default`.",
     VALIDITY: "`valid` if the arguments of every call are JSON objects, `invalid` if not",
     NATURE: "What the answer's beginning shows it to be: `tool_use`, `code`, `math`, `multilingual` or "
     "`text` (English prose, of a chat or from a given text).",

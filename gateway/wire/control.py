@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.policy.problems import Problem
     from gateway.runtime.fleet import Fleet
     from gateway.runtime.reload import Configuration
+    from gateway.runtime.sessions import Sessions
 
 CONTROL_PATHS: Final = frozenset(
     {"/healthz", "/readyz", "/health", "/metrics", "/status", "/docs", "/openapi.json", "/v1/models"}
@@ -63,6 +64,7 @@ class Control:
     """The control routes over the objects of one gateway.
 
     Attributes:
+        sessions: Tells what the answers before a request were.
         exposition: Returns all metrics in Prometheus' text format.
         exposition_type: Its content type.
         seed: Of the routing draws.
@@ -72,6 +74,7 @@ class Control:
     configuration: Configuration
     fleet: Fleet
     classifier: Classifier
+    sessions: Sessions
     exposition: Callable[[], bytes]
     exposition_type: str
     seed: int
@@ -161,7 +164,8 @@ class Control:
         policy, snapshot = self.configuration.config.policy, self.fleet.snapshot
         asked = without_suffix(seen, policy.classifier, policy.aliases)
         features = extract(asked)
-        classification = classify(asked, features, policy.classifier, self.classifier)
+        before = self.sessions.before(features.hints, clock.monotonic())
+        classification = classify(asked, features, policy.classifier, self.classifier, before)
         numbers = draw(request_id(headers.get(names.REQUEST_ID)), self.seed)
         decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
         reasons = self.classifier.reasons(asked, features, classification.label)

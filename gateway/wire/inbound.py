@@ -96,6 +96,7 @@ class _Body(Parameters):
     prompt: msgspec.Raw = msgspec.Raw()
     input: msgspec.Raw = msgspec.Raw()
     metadata: msgspec.Raw = msgspec.Raw()
+    previous_response_id: Any = None
 
 
 _BODY: Final = msgspec.json.Decoder(_Body)
@@ -208,20 +209,21 @@ def _response_format(raw: msgspec.Raw) -> str:
     return (chosen if isinstance(chosen, str) else chosen.type) or "text"
 
 
-def _hint(value: bytes | str | None) -> str | None:
+def _hint(value: object) -> str | None:
     """A hint as it may go into a record: printable, short, not empty."""
-    if not value:
+    if not value or not isinstance(value, bytes | str):
         return None
     text = (value if isinstance(value, str) else value.decode("latin-1")).strip()[:_HINT_CHARS]
     return text if text and text.isprintable() else None
 
 
-def _hints(headers: Mapping[bytes, bytes], metadata: Mapping[str, str]) -> Hints:
+def _hints(headers: Mapping[bytes, bytes], metadata: Mapping[str, str], previous: object = None) -> Hints:
     return Hints(
         workload=_hint(headers.get(names.WORKLOAD)) or _hint(metadata.get("workload")),
         backend=_hint(headers.get(names.BACKEND)),
         session=_hint(headers.get(names.SESSION)),
         tenant=_hint(headers.get(names.TENANT)),
+        previous=_hint(previous),
     )
 
 
@@ -289,7 +291,7 @@ def view(
         tool_choice=_tool_choice(read.tool_choice),
         tools=tuple(_tools(read.tools))[:_TOOLS],
         turns=tuple(_turns(read)),
-        hints=_hints(headers, metadata),
+        hints=_hints(headers, metadata, read.previous_response_id),
         metadata=metadata,
         headers=headers,
     )

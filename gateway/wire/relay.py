@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.runtime.admission import Admission
     from gateway.runtime.fleet import Fleet
     from gateway.wire.client import Receive, Scope, Send
+    from gateway.runtime.sessions import Sessions
     from gateway.wire.upstream import Upstream
 
 EVENT_STREAM: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -44,6 +45,7 @@ class Relay:
         emit: Takes the finished record; must not block.
         admission: Counts the requests that are open.
         seed: Of the draws, so that a run can be repeated.
+        sessions: Tells what the answers before a request were.
         body_limit: Largest request body, in bytes.
         trace_ratio: Share of the traces that begin here to export.
     """
@@ -56,6 +58,7 @@ class Relay:
     admission: Admission
     seed: int
     body_limit: int
+    sessions: Sessions
     trace_ratio: float
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,7 +99,8 @@ class Relay:
         policy = self.policy()
         asked = without_suffix(seen, policy.classifier, policy.aliases)
         features = extract(asked)
-        classification = classify(asked, features, policy.classifier, self.classifier)
+        before = self.sessions.before(features.hints, exchange.started)
+        classification = classify(asked, features, policy.classifier, self.classifier, before)
         numbers = draw(exchange.request_id, self.seed)
 
         def look() -> Decision | NoCandidate:

@@ -157,3 +157,76 @@ def test_labels_learnt_from_examples_go_before_the_classifier_and_say_so() -> No
 def test_a_rule_has_no_other_reason_than_itself() -> None:
     asked = view("Prove that 2 + 2 = 4")
     assert RULES.reasons(asked, extract(asked), "math") == []
+
+
+GUESS = Classification("chat", 0.5, "model:m1", {"chat": 0.5, "code": 0.45, "math": 0.05})
+
+
+def guessed(
+    settings: ClassifierSettings, *before: str, found: Classification = GUESS, answered: bool = False
+) -> Classification:
+    asked = view("And now the other one.")
+    if answered:
+        asked = dataclasses.replace(asked, turns=(Turn("assistant", "Yes.", 4), *asked.turns))
+    return classify(asked, extract(asked), settings, Fixed(found), before)
+
+
+def test_what_the_sessions_answers_were_can_turn_a_close_guess_and_is_named() -> None:
+    found = guessed(SETTINGS, "code")
+    assert (found.label, found.source) == ("code", "session")
+    assert sum(found.scores.values()) == pytest.approx(1.0)
+    assert found.confidence == found.scores["code"] == pytest.approx(0.675 / 1.225)
+    assert reason(found, extract(view("x"))) == (
+        "code, because the answers before it in its session were that (confidence 0.55)"
+    )
+
+
+def test_a_guess_that_the_sessions_answers_agree_with_stays_the_models_and_is_surer() -> None:
+    found = guessed(SETTINGS, "text")
+    assert (found.label, found.source) == ("chat", "model:m1")
+    assert found.confidence > GUESS.confidence
+
+
+@pytest.mark.parametrize(
+    ("found", "answered"),
+    [
+        (GUESS, True),  # the model has read the answers itself
+        (Classification("tool_use", 0.9, "rule:tool_name", {"tool_use": 0.3, "code": 0.7}), False),
+        (Classification("chat", 0.6, "rule:otherwise"), False),
+    ],
+)
+def test_answers_that_the_request_holds_and_rules_go_before_memory(
+    found: Classification, answered: bool
+) -> None:
+    assert guessed(SETTINGS, "code", found=found, answered=answered) is found
+
+
+def test_a_session_can_make_sure_enough_what_was_not() -> None:
+    settings = ClassifierSettings(default="grounded", threshold=0.54)
+    assert guessed(settings).source == "default"
+    assert guessed(settings, "code").label == "code"
+    assert guessed(ClassifierSettings(default="grounded", threshold=0.9), "code").label == "grounded"
+
+
+def test_the_policy_may_mix_what_is_not_sure_enough() -> None:
+    settings = ClassifierSettings(default="grounded", threshold=0.6, unsure="mix")
+    found = guessed(settings)
+    assert (found.label, found.confidence, found.source, found.scores) == ("chat", 0.5, "mix", GUESS.scores)
+    assert found.weights == GUESS.scores
+    assert reason(found, extract(view("x"))) == (
+        "chat, the likeliest, but not sure enough: each counts by its probability "
+        "(chat 0.50, code 0.45, math 0.05)"
+    )
+    assert guessed(dataclasses.replace(settings, threshold=0.5)).source == "model:m1"
+
+
+def test_where_there_is_nothing_to_mix_the_default_is_taken() -> None:
+    unsure = Classification("math", 0.2, "rule:otherwise")
+    found = guessed(ClassifierSettings(default="grounded", unsure="mix"), found=unsure)
+    assert (found.label, found.source) == ("grounded", "default")
+
+
+def test_a_default_counts_alone_and_so_does_what_was_said() -> None:
+    assert guessed(ClassifierSettings(default="grounded", threshold=0.9)).weights == {"grounded": 1.0}
+    assert label("hello", hint="math").weights == {"math": 1.0}
+    assert GUESS.weights == GUESS.scores

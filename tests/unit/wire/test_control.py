@@ -13,6 +13,7 @@ from gateway.core.budget import BudgetSettings
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.sessions import Sessions
 from gateway.wire import control as module
 from gateway.wire.control import Control
 from tests.asgi import Conversation
@@ -35,7 +36,14 @@ def control(fleet):
     )
     configuration = SimpleNamespace(config=config, warnings=(), problems=())
     return Control(
-        configuration, fleet, classifier=None, exposition=bytes, exposition_type="", seed=0, body_limit=200
+        configuration,
+        fleet,
+        classifier=None,
+        sessions=Sessions(),
+        exposition=bytes,
+        exposition_type="",
+        seed=0,
+        body_limit=200,
     )
 
 

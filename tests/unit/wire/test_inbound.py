@@ -52,6 +52,16 @@ def test_headers_and_metadata_of_text_are_kept_and_headers_never_shown() -> None
     assert "canary" not in repr(found)
 
 
+@pytest.mark.parametrize(
+    ("previous", "hint"),
+    [('"resp_1"', "resp_1"), ("null", None), ("7", None), ('""', None), ('"a\\u0000b"', None), ("[]", None)],
+)
+def test_the_response_that_a_request_goes_on_from_is_a_hint(previous: str, hint: str | None) -> None:
+    found = view("responses", f'{{"input":"hi","previous_response_id":{previous}}}'.encode(), {})
+    assert isinstance(found, RequestView)
+    assert found.hints.previous == hint
+
+
 def test_reads_a_chat_request() -> None:
     found = read(
         model="m",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.core.classify import Classification
 from gateway.core.fleet import Backend
 from gateway.core.labels import LabelRule
 from gateway.core.outcome import Attempt
@@ -106,6 +107,28 @@ async def test_rules_of_the_policy_see_the_path_as_it_came_without_the_query():
     bench.policy = replace(bench.policy, classifier=ClassifierSettings(rules=rules))
     await bench.talk(body(), path="/old/a%2Fb", query=b"c=/v1")
     assert bench.record.classification.label == "old"
+async def test_what_a_sessions_answers_were_is_known_to_its_next_request():
+    code = (
+        b'{"id":"r1","choices":[{"message":{"content":"```python\\nprint(1)\\n```"},"finish_reason":"stop"}]}'
+    )
+    bench = Bench(a=[answer(code), answer(code), answer(code)])
+    asked = []
+
+    class Guess:
+        def label(self, view, features):
+            return Classification("chat", 0.5, "model:m", {"chat": 0.5, "code": 0.45, "math": 0.05})
+
+    bench.relay = replace(bench.relay, classifier=Guess())
+    for session in (b"s1", b"s1", b"s2"):
+        await bench.talk(body(), headers=[(b"x-session-id", session)])
+        asked.append(bench.records[-1].classification)
+    assert [(one.label, one.source) for one in asked] == [
+        ("chat", "model:m"),
+        ("code", "session"),
+        ("chat", "model:m"),
+    ]
+
+
 
 
 async def test_the_alias_becomes_the_name_the_server_knows():
