@@ -126,6 +126,7 @@ class Gateway:
             seed=settings.seed,
             body_limit=settings.body_limit,
             trace_ratio=settings.trace_ratio,
+            pipe=settings.pipe,
         )
         self._control = FastAPI(
             title="Specroute",
@@ -138,8 +139,8 @@ class Gateway:
             configuration=self._configuration,
             fleet=self._fleet,
             classifier=classifier,
-            exposition=self._telemetry.exposition,
             sessions=sessions,
+            exposition=self._telemetry.exposition,
             exposition_type=self._telemetry.content_type,
             seed=settings.seed,
             body_limit=settings.body_limit,

@@ -39,6 +39,9 @@ class Settings(BaseSettings):
     upstream: Literal["lean", "httpx"] = Field(
         default="lean", description="client for the backends: our own, or httpx over aiohttp"
     )
+    pipe: bool = Field(
+        default=True, description="pass chunks from connection to connection, past the web server's queues"
+    )
     body_limit: int = Field(default=32 * 2**20, gt=0, description="largest request body, in bytes")
     max_requests: int = Field(
         default=10_000, gt=0, description="requests that may be open at once; beyond it they get 503"

@@ -3,15 +3,26 @@
 import asyncio
 from contextlib import suppress
 
+from gateway.wire.pipe import EXTENSION
+
 
 class Conversation:
-    """One HTTP exchange with an ASGI application running as a task."""
+    """One HTTP exchange with an ASGI application running as a task.
+
+    Attributes:
+        piped: Whether the server offers the pipe.
+        poured: How many parts came through it.
+    """
+
+    piped = False
 
     def __init__(self, app, *, method="POST", path="/v1/chat/completions", headers=(), body=b"", query=b""):
         self._inbox = asyncio.Queue()
         self.sent = []
+        self.poured = 0
         self.reads_after = 0.0
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
+        self._pipe = _Pipe(self)
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -25,6 +36,8 @@ class Conversation:
             "server": ("gateway", 80),
             "client": ("client", 1),
         }
+        if self.piped:
+            scope["extensions"] = {EXTENSION: self._pipe}
         if body is not None:
             self._inbox.put_nowait({"type": "http.request", "body": body, "more_body": False})
         self.task = asyncio.get_running_loop().create_task(app(scope, self._inbox.get, self._send))
@@ -32,18 +45,24 @@ class Conversation:
     async def _send(self, message):
         if self.reads_after and message.get("more_body"):
             await asyncio.sleep(self.reads_after)  # the slowness is the subject
-        async with self._news:
-            self.sent.append(message)
-            self._news.notify_all()
+        self.take(message)
+
+    def take(self, message):
+        """A message has come."""
+        self.sent.append(message)
+        self._news.set()
 
     def leave(self):
         """The client closes its connection."""
         self._inbox.put_nowait({"type": "http.disconnect"})
+        if self._pipe.lost is not None:
+            self._pipe.lost()
 
     async def until(self, condition):
         """Wait until the messages sent so far fulfil a condition."""
-        async with self._news:
-            await self._news.wait_for(lambda: condition(self))
+        while not condition(self):
+            self._news.clear()
+            await self._news.wait()
 
     async def end(self):
         """Wait for the end of the exchange and return itself."""
@@ -66,3 +85,26 @@ class Conversation:
     @property
     def complete(self):
         return bool(self.sent) and self.sent[-1].get("more_body") is False
+
+
+class _Pipe:
+    """Takes what is written at once; a client that reads slowly has caught up after a while."""
+
+    def __init__(self, conversation):
+        self._conversation = conversation
+        self._room = None
+        self.lost = None
+
+    def write(self, data):
+        conversation = self._conversation
+        conversation.poured += 1
+        conversation.take({"type": "http.response.body", "body": data, "more_body": True})
+        if conversation.reads_after:
+            asyncio.get_running_loop().call_later(conversation.reads_after, self._room)
+        return not conversation.reads_after
+
+    def on_room(self, call):
+        self._room = call
+
+    def on_lost(self, call):
+        self.lost = call

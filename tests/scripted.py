@@ -7,6 +7,8 @@ from gateway.wire.upstream import UpstreamError
 
 JSON = (b"content-type", b"application/json")
 EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
+NEVER = object()
+"""An item that does not end."""
 
 
 @dataclass
@@ -41,8 +43,21 @@ class Response:
         self._upstream = upstream
         self.status = act.status
         self.headers = act.headers
+        self._body = self._play()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self.pause = self._flowing.clear
+        self.resume = self._flowing.set
 
-    async def body(self):
+    def body(self):
+        return self._body
+
+    async def pipe(self, sink):
+        async for chunk in self._body:
+            sink(chunk)
+            await self._flowing.wait()
+
+    async def _play(self):
         for item in self._act.body:
             if isinstance(item, bytes):
                 yield item
@@ -57,7 +72,7 @@ class Response:
 async def play(item):
     if isinstance(item, BaseException):
         raise item
-    await item.wait()
+    await (asyncio.Event() if item is NEVER else item).wait()
 
 
 class ScriptedUpstream:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.core.policy import Timeouts
     from gateway.wire.client import Client
     from gateway.wire.headers import Headers
+    from gateway.wire.pipe import Pipe
     from gateway.wire.reading import Reading
     from gateway.wire.resume import Splice
     from gateway.wire.sse import StreamTap
@@ -63,6 +64,10 @@ class Plan:
     timeouts: Timeouts
     deadline: float
     dress: Callable[[Headers, Backend], Headers]
+
+
+class _KeptBackError(Exception):
+    """The stream ended with an error event that is kept back, so that another backend may go on."""
 
 
 class Trial:
@@ -214,7 +219,7 @@ class Trial:
             await client.answer(response.status, self._dressed(response), b"")
 
     async def _stream(self, response: UpstreamResponse, patience: Patience) -> None:
-        """Pass on server-sent events as they come."""
+        """Pass on server-sent events as they come; all but the first by the pipe, if there is one."""
         self.event_stream = True
         tap, client = self.tap, self._client
         async for chunk in response.body():
@@ -231,6 +236,13 @@ class Trial:
             if tap.error:
                 self.error = tap.reading.error
                 return
+            if data and client.pipe is not None:
+                try:
+                    await self._pour(response, patience, client.pipe)
+                except _KeptBackError:
+                    self.error = tap.reading.error
+                    return
+                break
         if tail := tap.end():
             await client.deliver(tail)
         if not client.delivered or (
@@ -242,6 +254,22 @@ class Trial:
         self._complete()
         self.error = tap.reading.error
         await client.finish()
+
+    async def _pour(self, response: UpstreamResponse, patience: Patience, pipe: Pipe) -> None:
+        """Pass on the rest of a stream from connection to connection, with no task switch for a chunk."""
+        tap, client = self.tap, self._client
+
+        def sink(chunk: bytes) -> None:
+            now = clock.monotonic()
+            patience.arrived(now)
+            data = tap.feed(chunk, now)
+            if data and not client.pour(pipe, data, now, between_events=tap.between_events):
+                response.pause()
+            if tap.error:
+                raise _KeptBackError
+
+        client.pour_through(pipe, response.resume)
+        await response.pipe(sink)
 
     def _complete(self) -> None:
         self.phase = "done"

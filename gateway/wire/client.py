@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.runtime import clock
+from gateway.runtime import clock, tasks
 from gateway.wire import errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
     from gateway.wire.headers import Headers
+    from gateway.wire.pipe import Pipe
 
     Message = MutableMapping[str, Any]
     Scope = MutableMapping[str, Any]
@@ -32,6 +34,7 @@ class Client:
         between_events: Whether what went out ends where a comment may follow.
         writing: Whether we wait for the client to read.
         slow: Whether the client ever read so slowly that we had to wait.
+        pipe: The way to it past ASGI's messages, where the server offers one.
         last_sent: Monotonic seconds at which something was last sent.
         gone: Whether the client left.
         bytes_out: Body bytes sent.
@@ -39,13 +42,15 @@ class Client:
     """
 
     __slots__ = (
-        "_receive", "_send", "between_events", "bytes_out", "delivered", "finished", "gone", "last_sent",
-        "slow", "started", "status", "writing",
+        "_held_since", "_receive", "_send", "between_events", "bytes_out", "delivered", "finished", "gone",
+        "last_sent", "pipe", "slow", "started", "status", "writing",
     )  # fmt: skip
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, pipe: Pipe | None = None) -> None:
         self._receive = receive
         self._send = send
+        self._held_since = 0.0
+        self.pipe = pipe
         self.started = False
         self.delivered = False
         self.finished = False
@@ -77,11 +82,27 @@ class Client:
             if not message.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def left(self) -> None:
-        """Return when the client has left; call it only after :meth:`body`."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.gone = True
+    def watch(self, left: Callable[[], None]) -> Callable[[], None]:
+        """Call ``left`` when the client has left; only after :meth:`body`. Returns what ends the watch."""
+
+        def leave() -> None:
+            self.gone = True
+            left()
+
+        async def wait() -> None:
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+            leave()
+
+        if (pipe := self.pipe) is not None:
+            pipe.on_lost(leave)
+            return partial(pipe.on_lost, None)
+        watching = tasks.spawn(wait(), name="watch client")
+
+        def end() -> None:
+            watching.cancel()
+
+        return end
 
     async def start(self, status: int, headers: Headers) -> None:
         """Send status and headers."""
@@ -104,6 +125,33 @@ class Client:
         self.writing = False
         if clock.monotonic() - began > SLOW_SECONDS:
             self.slow = True
+
+    def pour_through(self, pipe: Pipe, then: Callable[[], None]) -> None:
+        """Make ready for :meth:`pour`; ``then`` is called each time the client has caught up."""
+
+        def caught_up() -> None:
+            self.writing = False
+            if clock.monotonic() - self._held_since > SLOW_SECONDS:
+                self.slow = True
+            then()
+
+        pipe.on_room(caught_up)
+
+    def pour(self, pipe: Pipe, data: bytes, now: float, *, between_events: bool) -> bool:
+        """Send a part of an answer that has begun, at once, at this monotonic time.
+
+        Returns:
+            Whether more may follow; if not, the client is to catch up first.
+        """
+        self.between_events = between_events
+        self.last_sent = now
+        self.bytes_out += len(data)
+        if pipe.write(data):
+            return True
+        if not self.writing:
+            self.writing = True
+            self._held_since = now
+        return False
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last part of the body."""

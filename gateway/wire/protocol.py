@@ -9,11 +9,14 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.wire import errors
+from gateway.wire.pipe import EXTENSION
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from uvicorn.config import Config
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
 TARGET_LIMIT: Final = 16 * 2**10
@@ -46,6 +49,55 @@ _HEAD_TOO_LARGE: Final = _refusal(
 _TOO_SLOW: Final = _refusal(errors.TOO_SLOW, "Request Timeout")
 
 
+class _Pipe:
+    """See :class:`~gateway.wire.pipe.Pipe`: of one request-response cycle of uvicorn's."""
+
+    __slots__ = ("_cycle", "_flow", "_lost", "_protocol", "_room", "_transport")
+
+    def __init__(self, protocol: LimitedProtocol, cycle: RequestResponseCycle) -> None:
+        self._protocol = protocol
+        self._cycle = cycle
+        self._flow = cycle.flow
+        self._transport = cycle.transport
+        self._room: Callable[[], None] | None = None
+        self._lost: Callable[[], None] | None = None
+
+    def write(self, data: bytes) -> bool:
+        """See :class:`~gateway.wire.pipe.Pipe`."""
+        if self._cycle.disconnected:
+            return True
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._cycle.chunked_encoding else data)
+        if not self._flow.write_paused:
+            return True
+        self._protocol.held_back = self
+        return False
+
+    def on_room(self, call: Callable[[], None]) -> None:
+        """See :class:`~gateway.wire.pipe.Pipe`."""
+        self._room = call
+
+    def on_lost(self, call: Callable[[], None] | None) -> None:
+        """See :class:`~gateway.wire.pipe.Pipe`."""
+        self._lost = call
+        if call is None:
+            self._protocol.watched.discard(self)
+        elif self._cycle.disconnected:
+            self._protocol.loop.call_soon(self.lost)
+        else:
+            self._flow.resume_reading()  # or nobody would notice
+            self._protocol.watched.add(self)
+
+    def room(self) -> None:
+        """The client has caught up."""
+        if self._room is not None:
+            self._room()
+
+    def lost(self) -> None:
+        """The client has left."""
+        if self._lost is not None:
+            self._lost()
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """One connection of a client.
 
@@ -53,6 +105,8 @@ class LimitedProtocol(HttpToolsProtocol):
         head_seconds: How long a head may take, from the connection or its first byte on.
         body_seconds: How long a body may bring nothing.
         linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
+        watched: Pipes to be told when the client leaves.
+        held_back: The pipe that waits for the client to catch up.
     """
 
     head_seconds: ClassVar[float] = 30.0
@@ -76,6 +130,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refusal = _UNREADABLE
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
+        self.watched: set[_Pipe] = set()
+        self.held_back: _Pipe | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         """A client has connected."""
@@ -87,6 +143,18 @@ class LimitedProtocol(HttpToolsProtocol):
         """It is gone."""
         self._stop_timer()
         super().connection_lost(exc)
+        self._tell_that_it_left()
+
+    def _tell_that_it_left(self) -> None:
+        while self.watched:
+            self.watched.pop().lost()
+
+    def resume_writing(self) -> None:
+        """It has caught up with what was written."""
+        super().resume_writing()
+        pipe, self.held_back = self.held_back, None
+        if pipe is not None:
+            pipe.room()
 
     def data_received(self, data: bytes) -> None:
         """Read bytes as they arrive."""
@@ -122,6 +190,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._answering:
             cycle.disconnected = True
             cycle.message_event.set()
+            self._tell_that_it_left()
         self.transport.write(self._refusal)
         self._stop_timer()
         self._close_after(self.linger_seconds)
@@ -199,6 +268,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_timer()
         if not self._repeating:
             super().on_headers_complete()
+            extensions: dict[str, Any] = {EXTENSION: _Pipe(self, self.cycle)}
+            self.scope["extensions"] = extensions
         self._repeating = False
 
     def on_body(self, body: bytes) -> None:

@@ -10,7 +10,7 @@ from gateway.core.classify import classify
 from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.labels import without_suffix
-from gateway.runtime import clock, tasks
+from gateway.runtime import clock
 from gateway.wire import errors, inbound
 from gateway.wire import headers as names
 from gateway.wire.client import Client
@@ -19,6 +19,7 @@ from gateway.wire.exchange import Exchange
 from gateway.wire.execute import Execution
 from gateway.wire.identity import draw
 from gateway.wire.keepalive import KeepAlive
+from gateway.wire.pipe import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from gateway.core.policy import Policy, Waiting
     from gateway.runtime.admission import Admission
     from gateway.runtime.fleet import Fleet
-    from gateway.wire.client import Receive, Scope, Send
     from gateway.runtime.sessions import Sessions
+    from gateway.wire.client import Receive, Scope, Send
     from gateway.wire.upstream import Upstream
 
 EVENT_STREAM: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -44,10 +45,11 @@ class Relay:
         policy: Returns the policy in force; called once a request.
         emit: Takes the finished record; must not block.
         admission: Counts the requests that are open.
-        seed: Of the draws, so that a run can be repeated.
         sessions: Tells what the answers before a request were.
+        seed: Of the draws, so that a run can be repeated.
         body_limit: Largest request body, in bytes.
         trace_ratio: Share of the traces that begin here to export.
+        pipe: Use the pipe where the server offers one.
     """
 
     fleet: Fleet
@@ -56,15 +58,17 @@ class Relay:
     upstream: Upstream
     emit: Callable[[Record], None]
     admission: Admission
+    sessions: Sessions
     seed: int
     body_limit: int
-    sessions: Sessions
     trace_ratio: float
+    pipe: bool = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         endpoint = endpoint_of(scope["method"], scope["path"])
-        exchange = Exchange(scope, endpoint, Client(receive, send), trace_ratio=self.trace_ratio)
+        pipe = scope.get("extensions", {}).get(EXTENSION) if self.pipe else None
+        exchange = Exchange(scope, endpoint, Client(receive, send, pipe), trace_ratio=self.trace_ratio)
         try:
             if self.admission.full:
                 await exchange.refuse(errors.OVERLOADED)
@@ -160,19 +164,18 @@ async def _while_client_stays(client: Client, work: Coroutine[object, object, No
     running = asyncio.current_task()
     assert running is not None  # noqa: S101 - ASGI servers run an application in a task
 
-    async def watch() -> None:
-        await client.left()
+    def left() -> None:
         if not client.finished:
             running.cancel()
 
-    watching = tasks.spawn(watch(), name="watch client")
+    end_of_watch = client.watch(left)
     try:
         await work
     except asyncio.CancelledError:
         if not client.gone or running.uncancel():
             raise
     finally:
-        watching.cancel()
+        end_of_watch()
 
 
 def _view(exchange: Exchange, body: bytes) -> RequestView | inbound.Malformed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import httptools
 
@@ -74,18 +74,24 @@ class LeanResponse:
         while not self.status:
             await self._more()
 
-    async def body(self) -> AsyncIterator[bytes]:
+    def body(self) -> AsyncIterator[bytes]:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        while True:
-            if self._parts:
-                data = self._take()
-                if self._paused:
-                    self.resume()
-                yield data
-            elif self._done:
-                return
-            else:
-                await self._more()
+        return self  # no generator, which would be a task to close for each that is left early
+
+    def __aiter__(self) -> Self:
+        """See :meth:`body`."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """See :meth:`body`."""
+        while not self._parts:
+            if self._done:
+                raise StopAsyncIteration
+            await self._more()
+        data = self._take()
+        if self._paused:
+            self.resume()
+        return data
 
     async def pipe(self, sink: Sink) -> None:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""

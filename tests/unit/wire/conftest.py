@@ -1,6 +1,9 @@
 import asyncio
 
+import pytest
 import uvloop
+
+from tests.asgi import Conversation
 
 
 def pytest_asyncio_loop_factories(config, item):
@@ -11,3 +14,10 @@ def pytest_asyncio_loop_factories(config, item):
     if item.path.name == "test_protocol.py":
         return {"uvloop": uvloop.new_event_loop}
     return loops
+
+
+@pytest.fixture(params=[False, True], ids=["messages", "pipe"])
+def piped(request, monkeypatch):
+    """Answers go to the client by messages of ASGI, or through the pipe."""
+    monkeypatch.setattr(Conversation, "piped", request.param)
+    return request.param

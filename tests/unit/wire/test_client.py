@@ -1,6 +1,9 @@
 import asyncio
 
-from gateway.wire.client import Client
+import pytest
+
+from gateway.runtime import clock
+from gateway.wire.client import SLOW_SECONDS, Client
 from gateway.wire.errors import Problem
 
 
@@ -42,8 +45,80 @@ async def test_leaving_while_sending_is_noticed():
 async def test_leaving_later_is_noticed():
     client, _ = client_of(part(b""), part(b"stray"), {"type": "http.disconnect"})
     await client.body(1)
-    await asyncio.wait_for(client.left(), 1)
+    left = asyncio.Event()
+    client.watch(left.set)
+    await asyncio.wait_for(left.wait(), 5)
     assert client.gone
+
+
+async def test_a_watch_that_was_ended_tells_nothing():
+    told = []
+    gate = asyncio.Event()
+
+    async def receive():
+        await gate.wait()
+        return {"type": "http.disconnect"}
+
+    client = Client(receive, None)
+    client.watch(lambda: told.append(1))()
+    gate.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert told == []
+    assert not client.gone
+
+
+class Pipe:
+    def __init__(self, *, keeps_up):
+        self.keeps_up = keeps_up
+        self.written = []
+        self.room = self.lost = None
+
+    def write(self, data):
+        self.written.append(data)
+        return self.keeps_up
+
+    def on_room(self, call):
+        self.room = call
+
+    def on_lost(self, call):
+        self.lost = call
+
+
+async def test_the_pipe_tells_that_the_client_left_until_the_watch_ends():
+    pipe, told = Pipe(keeps_up=True), []
+    client = Client(None, None, pipe)
+    end = client.watch(lambda: told.append(client.gone))
+    pipe.lost()
+    assert told == [True]
+    end()
+    assert pipe.lost is None
+
+
+async def test_a_client_that_keeps_up_is_poured_to():
+    pipe = Pipe(keeps_up=True)
+    client = Client(None, None, pipe)
+    client.pour_through(pipe, lambda: None)
+    assert client.pour(pipe, b"abc", 7.0, between_events=False)
+    assert pipe.written == [b"abc"]
+    assert (client.bytes_out, client.last_sent, client.between_events) == (3, 7.0, False)
+    assert not client.writing
+
+
+@pytest.mark.parametrize(("waited", "slow"), [(0.0, False), (2 * SLOW_SECONDS, True)])
+async def test_a_client_that_does_not_keep_up_is_told_of_and_remembered_if_it_took_long(waited, slow):
+    pipe, caught_up = Pipe(keeps_up=False), []
+    client = Client(None, None, pipe)
+    client.pour_through(pipe, lambda: caught_up.append(1))
+    now = clock.monotonic()
+    assert not client.pour(pipe, b"a", now - waited, between_events=True)
+    assert not client.pour(pipe, b"b", now, between_events=True)  # what was read already
+    assert client.writing
+    assert caught_up == []
+    pipe.room()
+    assert caught_up == [1]
+    assert not client.writing
+    assert client.slow is slow
 
 
 async def test_a_whole_answer_carries_its_length():

@@ -8,6 +8,8 @@ from gateway.core.policy import Timeouts
 from tests.relaying import Bench, body
 from tests.scripted import answer, fails, stream
 
+pytestmark = pytest.mark.usefixtures("piped")
+
 WORD = b'data: {"id":"c","choices":[{"delta":{"content":"x"},"finish_reason":null}]}\n\n'
 DONE = b'data: {"id":"c","choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 BAD = b'{"error":{"message":"min_p","code":400}}'

@@ -54,7 +54,9 @@ async def test_nothing_is_said_where_a_comment_may_not_stand():
     await asyncio.sleep(0.02)  # twenty intervals
     client.between_events, client.gone = True, True
     await asyncio.sleep(0.02)
-    client.gone, client.finished = False, True
+    client.gone, client.writing = False, True
+    await asyncio.sleep(0.02)
+    client.writing, client.finished = False, True
     await asyncio.sleep(0.02)
     comments.close()
     assert wire.sent == []

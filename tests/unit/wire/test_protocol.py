@@ -66,8 +66,8 @@ class Protocols:
 
 
 @asynccontextmanager
-async def serving(kind=LimitedProtocol):
-    app, protocols = App(), Protocols(kind)
+async def serving(kind=LimitedProtocol, app=None):
+    app, protocols = app or App(), Protocols(kind)
     config = uvicorn.Config(app, http=protocols, ws="none", lifespan="off", log_config=None)
     server = running._Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

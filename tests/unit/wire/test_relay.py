@@ -16,6 +16,8 @@ from tests.asgi import Conversation
 from tests.relaying import Bench, body
 from tests.scripted import answer, fails, stream
 
+pytestmark = pytest.mark.usefixtures("piped")
+
 ROLE = b'data: {"id":"c","choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'
 WORD = b'data: {"id":"c","choices":[{"delta":{"content":"\xc3\xa4"},"finish_reason":null}]}\n\n'
 LAST = b'data: {"id":"c","choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}\n\n'
@@ -39,6 +41,17 @@ async def test_a_stream_passes_byte_for_byte_less_the_usage_nobody_asked_for():
     assert bench.record.outcome.events == 2
     assert bench.record.backend == "a"
     assert bench.idle
+
+
+async def test_the_pipe_takes_all_parts_but_the_first_where_there_is_one(piped):
+    bench = Bench(a=[stream(*WHOLE)])
+    client = await bench.talk()
+    assert client.poured == (3 if piped else 0)
+    unused = Bench(a=[stream(*WHOLE)])
+    unused.relay = replace(unused.relay, pipe=False)
+    client = await unused.talk()
+    assert client.poured == 0
+    assert client.body == ROLE + WORD + LAST + DONE
 
 
 async def test_usage_that_was_asked_for_is_passed_on_and_the_body_goes_out_as_it_came():
@@ -94,19 +107,6 @@ async def test_what_a_good_answer_turns_out_to_be_is_recorded():
     assert failed.record.outcome.nature == ""
 
 
-async def test_a_label_behind_the_model_is_taken_off_and_taken_for_a_hint():
-    bench = Bench(backends=[Backend("a", "http://a", "target", "target")], a=[answer()])
-    await bench.talk(body(model="target:math"))
-    assert json.loads(bench.upstream.requests[0].body)["model"] == "target"
-    assert (bench.record.classification.label, bench.record.classification.source) == ("math", "hint")
-
-
-async def test_rules_of_the_policy_see_the_path_as_it_came_without_the_query():
-    bench = Bench(a=[answer()])
-    rules = (LabelRule("old", path=re.compile("^/old/a%2Fb$")),)
-    bench.policy = replace(bench.policy, classifier=ClassifierSettings(rules=rules))
-    await bench.talk(body(), path="/old/a%2Fb", query=b"c=/v1")
-    assert bench.record.classification.label == "old"
 async def test_what_a_sessions_answers_were_is_known_to_its_next_request():
     code = (
         b'{"id":"r1","choices":[{"message":{"content":"```python\\nprint(1)\\n```"},"finish_reason":"stop"}]}'
@@ -129,6 +129,19 @@ async def test_what_a_sessions_answers_were_is_known_to_its_next_request():
     ]
 
 
+async def test_a_label_behind_the_model_is_taken_off_and_taken_for_a_hint():
+    bench = Bench(backends=[Backend("a", "http://a", "target", "target")], a=[answer()])
+    await bench.talk(body(model="target:math"))
+    assert json.loads(bench.upstream.requests[0].body)["model"] == "target"
+    assert (bench.record.classification.label, bench.record.classification.source) == ("math", "hint")
+
+
+async def test_rules_of_the_policy_see_the_path_as_it_came_without_the_query():
+    bench = Bench(a=[answer()])
+    rules = (LabelRule("old", path=re.compile("^/old/a%2Fb$")),)
+    bench.policy = replace(bench.policy, classifier=ClassifierSettings(rules=rules))
+    await bench.talk(body(), path="/old/a%2Fb", query=b"c=/v1")
+    assert bench.record.classification.label == "old"
 
 
 async def test_the_alias_becomes_the_name_the_server_knows():

@@ -6,7 +6,9 @@ import pytest
 from gateway.core.policy import Resume, Timeouts
 from gateway.wire.upstream import UpstreamError
 from tests.relaying import Bench, body
-from tests.scripted import Act, answer, fails, stream
+from tests.scripted import NEVER, Act, answer, fails, stream
+
+pytestmark = pytest.mark.usefixtures("piped")
 
 EXACT = Resume("exact", 2)
 RESET = UpstreamError("headers", "reset", "scripted")
@@ -250,10 +252,10 @@ async def test_where_it_cannot_be_gone_on_with_there_is_one_error_event(acts):
     "acts",
     [
         [fails("connect", "connect")],
-        [Act(before=[asyncio.Event()])],
+        [Act(before=[NEVER])],
         [answer(b"{}", 500)],
         [spelled(*PROMPT), spelled(*PROMPT, 10), room(), fails("sent", "reset")],
-        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), Act(before=[asyncio.Event()])],
+        [spelled(*PROMPT), spelled(*PROMPT, 10), room(), Act(before=[NEVER])],
         [spelled(*PROMPT), spelled(*PROMPT, 10), room(), answer(b"{}", 500)],
     ],
     ids=["unreachable", "silent", "dying", "reset", "stalled", "failed"],
