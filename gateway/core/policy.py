@@ -162,7 +162,7 @@ class Policy:
         routes: First match wins.
         allow_pin: Whether ``x-specroute-backend`` is honoured.
         stale_after: Age in seconds beyond which scraped load is ignored.
-        revision: Content hash of the policy file.
+        revision: Content hash of the policy file and of the examples it names.
         queue: What becomes of requests while all backends are busy.
         resume: What becomes of streams that break off.
         breaker: When a backend is taken out and let back in.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from gateway.core.examples import LearntLabels, UnusableExamplesError
 from gateway.core.features import WORKLOADS
@@ -27,6 +27,32 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
+class Beside(NamedTuple):
+    """A file that a policy names, as it was found.
+
+    Attributes:
+        name: Its path from the policy's folder.
+        mark: What tells its content from another, or why it could not be read.
+    """
+
+    name: str
+    mark: str
+
+    @classmethod
+    def find(cls, folder: Path, name: str) -> tuple[Beside, str | None]:
+        """Reads the file; its text is None where it cannot be read."""
+        try:
+            text = read_beside(folder, name)
+        except UnreadableError as error:
+            return cls(name, str(error)), None
+        return cls(name, build.revision(text)), text
+
+
+def policy_revision(text: str, beside: Iterable[Beside]) -> str:
+    """Short content hash of a policy: of its file, and of the files it names."""
+    return build.revision(text + "".join(one.mark for one in beside))
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded(Generic[Value]):
     """Files that can be used.
@@ -34,10 +60,12 @@ class Loaded(Generic[Value]):
     Attributes:
         value: What they say.
         warnings: What works but is probably not meant, sorted by position.
+        beside: The files that the policy names, as they were read.
     """
 
     value: Value
     warnings: tuple[Problem, ...]
+    beside: tuple[Beside, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +75,12 @@ class Invalid:
     Attributes:
         problems: Every mistake found, sorted by position; never empty.
         warnings: What works but is probably not meant, sorted by position.
+        beside: The files that the policy names, as they were read or could not be.
     """
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+    beside: tuple[Beside, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +111,9 @@ def load(
         env: The environment that holds API keys; None to check without the keys.
     """
     fleet, names, problems = _read_fleet(fleet_text, fleet_file, env)
-    policy, more = _read_policy(policy_text, policy_file, fleet, names, folder)
+    policy, more, beside = _read_policy(policy_text, policy_file, fleet, names, folder)
     config = None if fleet is None or policy is None else Config(fleet, policy)
-    return _result(config, [*problems, *more])
+    return _result(config, [*problems, *more], beside)
 
 
 def load_fleet(
@@ -102,16 +132,18 @@ def load_policy(
     Other arguments are as of :func:`load`.
     """
     names = None if fleet is None else frozenset(backend.name for backend in fleet.backends)
-    policy, problems = _read_policy(text, file, fleet, names, folder)
-    return _result(policy, problems)
+    policy, problems, beside = _read_policy(text, file, fleet, names, folder)
+    return _result(policy, problems, beside)
 
 
-def _result(value: Value | None, problems: Iterable[Problem]) -> Loaded[Value] | Invalid:
+def _result(
+    value: Value | None, problems: Iterable[Problem], beside: tuple[Beside, ...] = ()
+) -> Loaded[Value] | Invalid:
     ordered = sorted(problems)
     warnings = tuple(one for one in ordered if one.warning)
     if value is None:
-        return Invalid(tuple(one for one in ordered if not one.warning), warnings)
-    return Loaded(value, warnings)
+        return Invalid(tuple(one for one in ordered if not one.warning), warnings, beside)
+    return Loaded(value, warnings, beside)
 
 
 def _wrong(problems: Iterable[Problem]) -> bool:
@@ -138,13 +170,13 @@ def _read_fleet(
 
 def _read_policy(
     text: str, name: str, fleet: Fleet | None, names: frozenset[str] | None, folder: Path | None
-) -> tuple[Policy | None, list[Problem]]:
-    """The policy if it is right, and the problems; compared with the fleet as far as that is known."""
+) -> tuple[Policy | None, list[Problem], tuple[Beside, ...]]:
+    """The policy if it is right, the problems, and its files; compared with the fleet if there is one."""
     source, problems = read(text, name)
     if source is None:
-        return None, problems
+        return None, problems, ()
     data = dict(source.data)
-    examples, unread = _examples(data, source, folder)
+    examples, unread, beside = _examples(data, source, folder)
     problems += unread
     learnt = _used(data) if unread else examples.names if examples else ()
     labels = _labels(data).union(learnt)
@@ -166,11 +198,11 @@ def _read_policy(
     problems += [*more, *top.problems, *policy_problems(sections, routes, requests, source)]
     if names is not None:
         problems += name_problems(routes, names, source)
-    policy = build.policy(file, (placed.route for placed in routes), build.revision(text), examples)
+    policy = build.policy(file, (placed.route for placed in routes), policy_revision(text, beside), examples)
     intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
     if fleet is not None and intact and sections:
         problems += fit_problems(policy, routes, fleet.backends, requests, source)
-    return None if _wrong(problems) else policy, problems
+    return None if _wrong(problems) else policy, problems, beside
 
 
 def _models(file: PolicyFile, fleet: Fleet) -> set[str]:
@@ -199,20 +231,24 @@ def _used(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _examples(
     data: Mapping[str, Any], source: Source, folder: Path | None
-) -> tuple[LearntLabels | None, list[Problem]]:
-    """The labels learnt from examples that a policy file names, or why they are not there."""
+) -> tuple[LearntLabels | None, list[Problem], tuple[Beside, ...]]:
+    """The labels learnt from examples that a policy file names, or why they are not there, and their file."""
     classify = data.get("classify")
     named = classify.get("examples") if isinstance(classify, dict) else None
     if not isinstance(named, str):
-        return None, []
+        return None, [], ()
     path = ("classify", "examples")
     if folder is None:
         wrong = f"{named!r} was not read, so labels learnt from examples are unchecked"
         right = "check the file where it lies: specroute check --policy FILE"
-        return None, [source.problem(path, wrong, right, warning=True)]
-    try:
-        return LearntLabels.from_json(read_beside(folder, named)), []
-    except (UnreadableError, UnusableExamplesError) as error:
-        wrong = f"{named!r} cannot be used: {error}"
-        right = "make it beside the policy: specroute classify EXAMPLES.jsonl --train FILE"
-        return None, [source.problem(path, wrong, right)]
+        return None, [source.problem(path, wrong, right, warning=True)], ()
+    beside, text = Beside.find(folder, named)
+    why = beside.mark
+    if text is not None:
+        try:
+            return LearntLabels.from_json(text), [], (beside,)
+        except UnusableExamplesError as error:
+            why = str(error)
+    wrong = f"{named!r} cannot be used: {why}"
+    right = "make it beside the policy: specroute classify EXAMPLES.jsonl --train FILE"
+    return None, [source.problem(path, wrong, right)], (beside,)

@@ -6,12 +6,12 @@ import logging
 import os
 from asyncio import Lock, to_thread
 from contextlib import aclosing
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from watchfiles import awatch
 
 from gateway.policy.compile import revision
-from gateway.policy.load import Config, Invalid, Loaded, load
+from gateway.policy.load import Beside, Config, Invalid, Loaded, load, policy_revision
 from gateway.policy.problems import Problem
 from gateway.runtime.tasks import spawn
 
@@ -59,12 +59,21 @@ def _load(
             return Invalid(tuple(one for one in texts if isinstance(one, Problem)), ())
 
 
-def _mark(text: str | Problem) -> str | Problem:
-    """What tells a text from another one."""
-    return revision(text) if isinstance(text, str) else text
+class _Marks(NamedTuple):
+    """What tells the files from what they were before: revisions, or why they cannot be read."""
 
+    fleet: str | Problem
+    policy: str | Problem
+    beside: tuple[Beside, ...]
 
-_Marks: TypeAlias = tuple[str | Problem, str | Problem]
+    @classmethod
+    def of(cls, texts: tuple[str | Problem, str | Problem], beside: tuple[Beside, ...]) -> _Marks:
+        fleet, policy = texts
+        return cls(
+            revision(fleet) if isinstance(fleet, str) else fleet,
+            policy_revision(policy, beside) if isinstance(policy, str) else policy,
+            beside,
+        )
 
 
 def _news(
@@ -72,8 +81,11 @@ def _news(
 ) -> tuple[_Marks, Loaded[Config] | Invalid] | None:
     """What the files say, with their marks; None if that is what they said before."""
     texts = (_read(files.fleet), _read(files.policy))
-    marks = (_mark(texts[0]), _mark(texts[1]))
-    return None if marks == seen else (marks, _load(files, texts, env))
+    beside = tuple(Beside.find(files.policy.parent, one.name)[0] for one in seen.beside)
+    if _Marks.of(texts, beside) == seen:
+        return None
+    loaded = _load(files, texts, env)
+    return _Marks.of(texts, loaded.beside), loaded
 
 
 class Configuration:
@@ -94,7 +106,8 @@ class Configuration:
             loaded: What they said at the start.
         """
         self._files = _Files(fleet, policy)
-        self._seen: _Marks = (loaded.value.fleet.revision, loaded.value.policy.revision)
+        # Marked by what was loaded, not by what lies there by now: a change since then must not be missed.
+        self._seen = _Marks(loaded.value.fleet.revision, loaded.value.policy.revision, loaded.beside)
         self._reloading = Lock()
         self._changed: list[Callable[[Config], None]] = []
         self.config = loaded.value
@@ -142,7 +155,10 @@ class Configuration:
             changed(loaded.value)
 
     async def watch(self, stop: Event) -> None:
-        """Reload whenever something changes beside the files, until stopped; earlier changes count too."""
+        """Reload whenever something changes beside the files, until stopped; earlier changes count too.
+
+        Files that the policy names are watched like those two.
+        """
         while not stop.is_set():
             folders = self._folders()
             watching = awatch(*folders, watch_filter=None, stop_event=stop, recursive=False)
@@ -156,7 +172,8 @@ class Configuration:
                 await early
 
     def _folders(self) -> set[Path]:
-        return {folder for path in self._files for folder in _watched(path)}
+        named = (self._files.policy.parent / one.name for one in self._seen.beside)
+        return {folder for path in (*self._files, *named) for folder in _watched(path)}
 
 
 def _watched(path: Path) -> set[Path]:

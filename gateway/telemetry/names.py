@@ -93,7 +93,7 @@ LABELS: Final[Mapping[str, str]] = {
     TARGET: "Target model.",
     DRAFT_TOKENS: "N, draft tokens a step.",
     WEIGHTING: "`steps`: from sums, every step weighs the same. `requests`: every request weighs the same.",
-    REVISION: "Content hash of the policy file.",
+    REVISION: "Content hash of the policy file and of the examples it names.",
 }
 
 _PER_ROUTE: Final = (WORKLOAD, BACKEND, METHOD)
@@ -421,7 +421,9 @@ ROUTE_CANDIDATES: Final = Attribute(
 ROUTE_REJECTED: Final = Attribute(
     "specroute.decision.rejected", "string[]", "`BACKEND=REASON`, the first sixteen."
 )
-ROUTE_POLICY: Final = Attribute("specroute.policy.revision", "string", "Content hash of the policy file.")
+ROUTE_POLICY: Final = Attribute(
+    "specroute.policy.revision", "string", "Content hash of the policy file and of the examples it names."
+)
 ROUTE_FLEET: Final = Attribute("specroute.fleet.revision", "string", "Content hash of the fleet file.")
 ROUTE_BACKEND: Final = Attribute("specroute.backend", "string", "Backend that answered, or was tried last.")
 ROUTE_METHOD: Final = Attribute("specroute.method", "string", LABELS[METHOD])

@@ -327,6 +327,91 @@ async def test_examples_are_read_beside_the_policy_each_time_it_changes(
         assert configuration.config.policy.classifier.examples == learnt
 
 
+def learnt(bias: float) -> str:
+    return LearntLabels(("sql",), np.zeros((2**BITS, 1)), np.array([bias])).to_json()
+
+
+NAMING = f"{POLICY}classify: {{examples: labels/own.json}}\n"
+
+
+@pytest.fixture
+def own(policy: Path) -> Path:
+    file = policy.parent / "labels/own.json"
+    file.parent.mkdir()
+    file.write_text(learnt(1.0))
+    policy.write_text(NAMING)
+    return file
+
+
+def bias(configuration: Configuration) -> float:
+    examples = configuration.config.policy.classifier.examples
+    assert examples is not None
+    return float(examples.biases[0])
+
+
+async def test_changed_examples_come_into_force_with_a_revision_of_their_own(
+    fleet: Path, policy: Path, own: Path
+) -> None:
+    configuration = configured(fleet, policy)
+    told: list[Config] = []
+    configuration.on_change(told.append)
+    assert await configuration.reload()
+    assert told == []
+    first = configuration.config.policy.revision
+    write(own, learnt(2.0))
+    assert await configuration.reload()
+    assert (bias(configuration), len(told)) == (2.0, 1)
+    assert configuration.config.policy.revision != first
+    write(own, learnt(1.0))
+    assert await configuration.reload()
+    assert configuration.config.policy.revision == first
+
+
+async def test_examples_that_change_right_after_the_start_are_not_missed(
+    fleet: Path, policy: Path, own: Path
+) -> None:
+    loaded = load_files(fleet, policy, {})
+    assert isinstance(loaded, Loaded)
+    write(own, learnt(2.0))
+    configuration = Configuration(fleet, policy, loaded)
+    assert await configuration.reload()
+    assert bias(configuration) == 2.0
+
+
+async def test_broken_examples_leave_the_last_good_ones_until_they_are_mended(
+    fleet: Path, policy: Path, own: Path
+) -> None:
+    configuration = configured(fleet, policy)
+    write(own, "{}")
+    assert not await configuration.reload()
+    assert bias(configuration) == 1.0
+    assert "'labels/own.json' cannot be used" in str(configuration.problems[0])
+    remove(own)
+    assert not await configuration.reload()
+    assert "No such file" in str(configuration.problems[0])
+    write(own, learnt(3.0))
+    assert await configuration.reload()
+    assert (bias(configuration), configuration.problems) == (3.0, ())
+
+
+async def test_unchanged_examples_are_not_checked_again(
+    fleet: Path, policy: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = configured(fleet, policy)
+    checked: list[str] = []
+
+    def load(fleet_text: str, policy_text: str, **options: Any) -> Loaded[Config] | Invalid:
+        checked.append(policy_text)
+        return policies.load(fleet_text, policy_text, **options)
+
+    monkeypatch.setattr("gateway.runtime.reload.load", load)
+    assert await configuration.reload()
+    assert checked == []
+    write(own, learnt(2.0))
+    assert [await configuration.reload() for _ in range(2)] == [True, True]
+    assert len(checked) == 1
+
+
 # Watching
 
 
@@ -389,6 +474,30 @@ async def test_a_file_that_is_mended_after_a_mistake_is_noticed(
     write(policy, "routes: [")
     write(policy, renamed("mended"))
     assert await watched.change() == ["mended"]
+
+
+async def test_examples_in_a_folder_of_their_own_are_watched(
+    fleet: Path, policy: Path, own: Path, watch: Watch
+) -> None:
+    configuration = configured(fleet, policy)
+    watched = await watch(configuration)
+    for value in (2.0, 3.0):
+        write(own, learnt(value))
+        await watched.change()
+        assert bias(configuration) == value
+
+
+async def test_examples_that_a_policy_comes_to_name_are_watched_from_then_on(
+    fleet: Path, policy: Path, own: Path, watch: Watch
+) -> None:
+    write(policy, POLICY)
+    configuration = configured(fleet, policy)
+    watched = await watch(configuration)
+    for text, value in ((NAMING, 1.0), (NAMING, 2.0)):
+        write(own, learnt(value))
+        write(policy, text)
+        await watched.change()
+        assert bias(configuration) == value
 
 
 async def test_files_in_two_folders_are_both_watched(fleet: Path, tmp_path: Path, watch: Watch) -> None:
