@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gateway.core.curve import Curve, affine
+from gateway.core.drift import Drift
+from gateway.core.lengths import Lengths
+from gateway.core.posterior import Evidence, hardness, publish
+from gateway.core.predict import Cell, ServerModel, prompt_bin
+from gateway.core.prefill import Prefill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from gateway.core.predict import ServerModel
+    from numpy.typing import NDArray
+
+    from gateway.core.posterior import Published
+
+MODEL: Final = "model"
+LOOKUP: Final = "lookup"
+FAMILIES: Final = {"ngram": LOOKUP, "suffix": LOOKUP}
+"""Methods that find other workloads easy than those with a draft model do."""
+
+_ACCEPTED: Final = {MODEL: 0.6, LOOKUP: 0.4}
+"""Acceptance at each position that is believed in by family where there is no prior."""
+
+_STEPS: Final = affine(0.02, 1.0)
+"""Step times that are believed in where there is no prior; the first requests correct their level."""
+
+_FULL_TOKENS: Final = 400.0
+"""Tokens that count as one whole request: more tell no more, as they are alike. Not steps: those that accept
+little take more of them, and would count for too much."""
+
+_SPAN_STEPS: Final = 50.0
+"""The same for step times."""
+
+_LEAST_STEPS: Final = 2.0
+"""Fewer steps than this say nothing: the last one is cut short."""
+
+_LOAD_WEIGHT: Final = 0.1
+"""Part of a request's weight that speaks for acceptance that changes with load: most engines' does not."""
+
+_LEAST_DECODING: Final = 0.2
+"""Share of a span that is decoding at least, whatever prompts are believed to have taken of it."""
+
+_FORGET: Final = 0.2
+"""Share of a server's evidence that outlives a change of its speed or a restart."""
 
 
 class Span(NamedTuple):
@@ -18,18 +61,18 @@ class Span(NamedTuple):
         batch: Mean number of requests on the server then, itself counted.
         seconds: Its length.
         steps: Steps of the engine in it; for a stream with an event a step, the events.
-        tokens: Tokens it got in it.
     """
 
     batch: float
     seconds: float
     steps: float
-    tokens: float
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one request, finished or under way, tells of the server that answered it.
+    """What one request tells of the server that answered it, since it last told.
+
+    A request may give one sample at its end, or one each second and one at its end.
 
     Attributes:
         backend: The server.
@@ -37,14 +80,14 @@ class Sample:
         classes: Probability by workload; they add up to 1.
         stratum: One of :data:`gateway.core.predict.STRATA`.
         prompt_tokens: Tokens of the prompt; None where not told.
-        cached_tokens: Those of them found in the prefix cache.
         prompt_chars: Characters of the prompt; None where not told.
-        output_tokens: Length of the answer; None for one under way, cancelled or broken off.
-        steps: Verification steps, those without drafts too; 0 where not measured.
-        decoded: Tokens that these steps gave, so that ``decoded / steps`` is the accepted length.
-        spans: When it was decoded; those not yet told by an earlier sample of the same request.
-        ttft: Seconds from dispatch to the first token; None where not measured.
+        prefill_tokens: Prompt tokens computed, those in the prefix cache left out.
+        ttft: Seconds from dispatch to the first token; None where not measured, or told before.
         queue: Requests on the server when it was sent, itself not counted.
+        steps: Decode steps, those without a draft too; 0 where not measured.
+        decoded: Tokens that these steps gave, so that ``decoded / steps`` is the accepted length.
+        spans: When it was decoded, one after the other; the last one ends ``at``.
+        output_tokens: Length of the whole answer; None for one under way, cancelled or broken off.
         backpressured: The client was slow, so times are not the server's.
         resumed: Several servers answered, so times and acceptance are nobody's.
     """
@@ -54,14 +97,14 @@ class Sample:
     classes: Mapping[str, float]
     stratum: str = "sampled"
     prompt_tokens: int | None = None
-    cached_tokens: int = 0
     prompt_chars: int | None = None
-    output_tokens: int | None = None
+    prefill_tokens: int = 0
+    ttft: float | None = None
+    queue: float = 0.0
     steps: float = 0.0
     decoded: float = 0.0
     spans: tuple[Span, ...] = ()
-    ttft: float | None = None
-    queue: float = 0.0
+    output_tokens: int | None = None
     backpressured: bool = False
     resumed: bool = False
 
@@ -71,34 +114,199 @@ class Arm:
     """A server to learn about.
 
     Attributes:
-        fingerprint: Of its configuration: target, method, N, draft, engine version. Another one starts anew.
+        fingerprint: Of its configuration: target, method, N, draft, engine version. Another one starts anew;
+            servers with the same one learn acceptance together, and lend each other step times.
+        target: The target model; lengths of answers are its.
         draft_tokens: N; 0 without a draft, whose accepted length is 1 whatever it answers.
-        family: Servers of one family find the same workloads easy: ``model`` or ``lookup``.
+        family: :data:`MODEL` or :data:`LOOKUP`: servers of one family find the same workloads easy.
         prior: What is believed of it before the first request.
+        max_running: Requests the engine batches.
     """
 
     fingerprint: str
+    target: str = ""
     draft_tokens: int = 0
-    family: str = "model"
+    family: str = MODEL
     prior: ServerModel | None = None
+    max_running: int = 256
+
+
+def guess(draft_tokens: int, family: str = MODEL) -> ServerModel:
+    """What is believed of a server of which nothing is known but its draft."""
+    rate = _ACCEPTED[family]
+    length = (1.0 - rate ** (draft_tokens + 1)) / (1.0 - rate)
+    return ServerModel(other_steps_per_token=1.0 / length, step_seconds=_STEPS)
 
 
 @dataclass(slots=True)
+class _Server:
+    """What is known of one server beside its configuration's acceptance."""
+
+    arm: Arm
+    curve: Curve
+    prefill: Prefill
+    drift: Drift = field(default_factory=lambda: Drift(0.15))
+    residual: float = 0.0
+    residuals: float = 0.0
+    model: ServerModel = field(default_factory=ServerModel)
+    fresh: bool = True
+
+
 class Learner:
-    """All arms. Has one owner, who feeds it samples in order of time; others read what it publishes."""
+    """All servers. Has one owner, who feeds it samples in order of time; others read what it publishes."""
 
-    arms: dict[str, Arm] = field(default_factory=dict)
-    _models: dict[str, ServerModel] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._servers: dict[str, _Server] = {}
+        self._accepted: dict[str, Evidence] = {}
+        self._by_load: dict[str, Curve] = {}
+        self._published: dict[str, Published] = {}
+        self._lengths: dict[str, Lengths] = {}
 
-    def arm(self, backend: str, arm: Arm) -> None:
+    def arm(self, backend: str, arm: Arm, now: float = 0.0) -> None:
         """Take in a server, or another configuration of a known one, which starts anew."""
-        self.arms[backend] = arm
-        if arm.prior is not None:
-            self._models[backend] = arm.prior
+        known = self._servers.get(backend)
+        if known is not None and known.arm == arm:
+            return
+        prior = arm.prior or guess(arm.draft_tokens, arm.family)
+        self._servers[backend] = _Server(arm, Curve(prior.step_seconds), Prefill(prior.prefill_seconds))
+        self._accepted.setdefault(arm.fingerprint, Evidence(prior))
+        self._by_load.setdefault(arm.fingerprint, Curve((1.0, 1.0)))
+        self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
+        self.publish(now)
+
+    def drop(self, backend: str) -> None:
+        """Forget a server that is gone; what its replicas share stays."""
+        self._servers.pop(backend, None)
+
+    def restarted(self, backend: str) -> None:
+        """Trust little of what was learnt of a server: it was started anew, nobody says with what."""
+        if (server := self._servers.get(backend)) is not None:
+            server.curve.shifted(0.0, _FORGET)
+            self._accepted[server.arm.fingerprint].weaken(_FORGET)
 
     def update(self, sample: Sample) -> None:
-        """Learn from a request."""
+        """Learn from a request. One on a server that is not known teaches nothing."""
+        server = self._servers.get(sample.backend)
+        if server is None or sample.resumed:
+            return
+        server.fresh = True
+        cells = self._cells(sample)
+        if sample.steps >= _LEAST_STEPS and sample.decoded > 0 and server.arm.draft_tokens:
+            self._take_acceptance(server, sample, cells)
+        if not sample.backpressured:
+            self._take_times(server, sample)
+        if sample.output_tokens is not None:
+            self._take_length(server, sample, cells, sample.output_tokens)
 
-    def publish(self) -> Mapping[str, ServerModel]:
-        """What is known now, by backend."""
-        return dict(self._models)
+    def _cells(self, sample: Sample) -> list[tuple[Cell, float]]:
+        bin_ = prompt_bin(sample.prompt_tokens or 0)
+        return [(Cell(label, bin_, sample.stratum), share) for label, share in sample.classes.items()]
+
+    def _take_acceptance(self, server: _Server, sample: Sample, cells: Iterable[tuple[Cell, float]]) -> None:
+        fingerprint = server.arm.fingerprint
+        known = self._published[fingerprint]
+        weight = min(sample.decoded, _FULL_TOKENS) / _FULL_TOKENS
+        shares = [
+            (cell, share, known.steps_per_token.get(cell, known.other_steps_per_token))
+            for cell, share in cells
+        ]
+        # More than N + 1 tokens a step is a merged event, less than one a step that was not this request's.
+        seen = min(1.0, max(sample.steps / sample.decoded, 1.0 / (server.arm.draft_tokens + 1)))
+        residual = self._accepted[fingerprint].add(shares, seen, weight)
+        if sample.spans:
+            batch = sum(span.batch * span.steps for span in sample.spans) / sample.steps
+            self._by_load[fingerprint].add(batch, residual, _LOAD_WEIGHT * weight)
+
+    def _take_times(self, server: _Server, sample: Sample) -> None:
+        prefill, until = server.prefill, sample.at
+        for span in reversed(sample.spans):
+            since = until - span.seconds
+            if span.steps >= _LEAST_STEPS and span.seconds > 0.0:
+                self._take_span(server, span, prefill.between(since, until))
+            until = since
+        prefill.add(sample.at, sample.prefill_tokens)
+        if sample.ttft is not None:
+            step = server.model.step(sample.queue + 1.0)
+            stretch = server.model.stretch
+            prefill.learn_start(sample.ttft, step, sample.prefill_tokens, sample.queue, stretch)
+
+    def _take_span(self, server: _Server, span: Span, prompts: float) -> None:
+        step = server.model.step(span.batch)
+        # Those in one batch see the same steps, so each tells less that is new.
+        weight = min(1.0, span.steps / _SPAN_STEPS) / math.sqrt(max(1.0, span.batch))
+        server.prefill.learn_span(span.seconds, span.steps * step, prompts, weight)
+        seconds = span.seconds - prompts * server.prefill.seconds
+        each = max(seconds, _LEAST_DECODING * span.seconds) / span.steps
+        server.curve.add(span.batch, math.log(each / server.curve.expected(span.batch)), weight)
+        server.residual += weight * math.log(each / step)
+        server.residuals += weight
+
+    def _take_length(
+        self, server: _Server, sample: Sample, cells: Iterable[tuple[Cell, float]], tokens: int
+    ) -> None:
+        model = server.model
+        lengths = self._lengths[server.arm.target]
+        lengths.add(sample.classes, tokens, sample.prompt_tokens, sample.prompt_chars)
+        steps = tokens * sum(
+            share * model.steps_per_token.get(cell, model.other_steps_per_token) for cell, share in cells
+        )
+        lengths.steps(sample.backend, steps)
+
+    def publish(self, now: float) -> Mapping[str, ServerModel]:
+        """What is known at a time, by backend. Meant to be called about once a second."""
+        families: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
+        arms = {server.arm.fingerprint: server.arm for server in self._servers.values()}
+        for fingerprint, arm in arms.items():
+            if arm.draft_tokens:
+                families[arm.target, arm.family].append(self._accepted[fingerprint])
+        hard = {family: hardness(members) for family, members in families.items()}
+        for fingerprint, arm in arms.items():
+            known = hard[arm.target, arm.family] if arm.draft_tokens else {}
+            self._published[fingerprint] = publish(self._accepted[fingerprint], known)
+        kin: dict[object, list[_Server]] = defaultdict(list)
+        for server in self._servers.values():
+            kin[_kin(server.arm)].append(server)
+        for backend, server in self._servers.items():
+            self._renew(backend, server, kin[_kin(server.arm)], now)
+        return {backend: server.model for backend, server in self._servers.items()}
+
+    def _renew(self, backend: str, server: _Server, kin: Iterable[_Server], now: float) -> None:
+        """Make a server's model anew, after a look at whether it is still what it was."""
+        if server.residuals > 0.0:
+            jump = server.drift.step(server.residual / server.residuals)
+            server.residual = server.residuals = 0.0
+            if jump is not None:
+                server.curve.shifted(jump, _FORGET)
+        server.prefill.solve()
+        arm = server.arm
+        accepted, lengths = self._published[arm.fingerprint], self._lengths[arm.target]
+        table = server.curve.table([one.curve for one in kin if one is not server])
+        if arm.draft_tokens:
+            table = table * _relative(self._by_load[arm.fingerprint])
+        server.model = ServerModel(
+            fingerprint=arm.fingerprint,
+            steps_per_token=accepted.steps_per_token if arm.draft_tokens else {},
+            other_steps_per_token=accepted.other_steps_per_token if arm.draft_tokens else 1.0,
+            step_seconds=tuple(np.maximum.accumulate(table).tolist()),
+            prefill_seconds=server.prefill.seconds,
+            start_steps=server.prefill.start_steps,
+            stretch=server.prefill.stretch(now),
+            output_tokens=lengths.output_tokens,
+            other_output_tokens=lengths.other,
+            mean_steps=lengths.mean_steps(backend),
+            max_running=arm.max_running,
+            chars_per_token=lengths.chars_per_token,
+            evidence=accepted.evidence,
+            spread=accepted.spread if arm.draft_tokens else {},
+            measured=server.curve.evidence,
+        )
+
+
+def _kin(arm: Arm) -> object:
+    """Servers that lend each other step times: replicas, and all of a target of which nothing is known."""
+    return arm.fingerprint if arm.prior is not None else (arm.target,)
+
+
+def _relative(by_load: Curve) -> NDArray[np.float64]:
+    """How acceptance changes with load, 1 at the loads where it was learnt."""
+    return by_load.table() / by_load.mean_ratio

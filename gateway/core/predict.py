@@ -67,6 +67,8 @@ class ServerModel:
         step_seconds: Seconds of a step by the requests in the batch: entry n is for n of them, entry 0 for an
             idle server's first. Beyond the last entry it goes on as between the last two.
         prefill_seconds: Seconds for each prompt token that is not cached.
+        start_steps: Steps from dispatch to the first token, the prompt's own time left out.
+        stretch: How much longer decoding takes for the prompts that the server computes beside it.
         output_tokens: Mean length of an answer by workload.
         other_output_tokens: The same for workloads that are not known.
         mean_steps: Decode steps of a mean request of the traffic it gets, for what waiting costs.
@@ -82,6 +84,8 @@ class ServerModel:
     other_steps_per_token: float = 1.0
     step_seconds: Sequence[float] = (0.02, 0.02)
     prefill_seconds: float = 1e-4
+    start_steps: float = START_STEPS
+    stretch: float = 1.0
     output_tokens: Mapping[str, float] = field(default_factory=dict)
     other_output_tokens: float = 300.0
     mean_steps: float = 150.0
@@ -158,9 +162,10 @@ class Prediction(NamedTuple):
 def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float = 0.0) -> Prediction:
     """How long a request takes on a server, and how much longer the others there do.
 
-    With n = ``queue`` others, L output tokens, K = L · E[1/τ] steps, s(n) seconds a step and u prompt tokens
-    to compute at p seconds each: TTFT = wait + u·p + 1.5·s(n+1); completion = TTFT + K·s(n+1); harm =
-    n·(K·(s(n+1) - s(n)) + u·p), as each of its steps and its prefill hold up everybody in the batch.
+    With n = ``queue`` others, L output tokens, K = L · E[1/τ] steps, s(n) seconds a step, f the ``stretch``
+    by prompts computed beside, and u prompt tokens to compute at p seconds each:
+    TTFT = wait + (u·p + c·s(n+1))·f; completion = TTFT + K·s(n+1)·f;
+    harm = n·(K·(s(n+1) - s(n))·f + u·p), as its steps and its prefill hold up everybody in the batch.
 
     Args:
         model: The server.
@@ -185,7 +190,8 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
     now, then = model.step(batch), model.step(batch + 1.0)
     # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
     wait = (queue - batch) * model.mean_steps * then / model.max_running if queue > batch else 0.0
-    ttft = wait + prefill + START_STEPS * then
-    decode = steps * then
-    harm = batch * (steps * (then - now) + prefill)
+    stretch = model.stretch
+    ttft = wait + (prefill + model.start_steps * then) * stretch
+    decode = steps * then * stretch
+    harm = batch * (steps * (then - now) * stretch + prefill)
     return Prediction(ttft, decode / tokens if tokens else then, ttft + decode, max(0.0, harm))

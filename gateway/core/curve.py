@@ -1,0 +1,134 @@
+"""A server's step time by the number of requests in its batch, learnt from what steps took."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+MOST: Final = 256
+"""Batch up to which a step table is published; vLLM's own default for ``max_num_seqs``."""
+
+_BATCHES: Final = np.unique(np.round(2.0 ** np.arange(0.0, 8.01, 0.25)))
+"""Batches at which sums are kept, four an octave: step times bend on the scale of factors."""
+
+_X: Final = np.log2(_BATCHES)
+_TABLE_X: Final = np.log2(np.maximum(1.0, np.arange(MOST + 1)))
+
+_MEMORY: Final = 300.0
+"""Requests after which evidence at one batch has lost most of its weight."""
+
+_LEVEL: Final = 0.5
+_TILT: Final = 30.0
+"""Weight, in requests, of the belief that the prior is right in level, and in slope by log batch."""
+
+_SCALES: Final = ((0.5, 4.0), (0.1, 5.0))
+"""Width in octaves and weight in requests of the two smoothings of what a tilted prior leaves unexplained.
+The narrow one finds cliffs, where there is evidence enough."""
+
+_KERNELS: Final = tuple(
+    (np.exp(-(((_X[:, None] - _X[None, :]) / width) ** 2) / 2.0), weight) for width, weight in _SCALES
+)
+
+_BORROWED: Final = 5.0
+"""Weight, in requests, of what replicas of the same configuration have shown."""
+
+
+def affine(first: float, growth: float) -> tuple[float, ...]:
+    """A step table that begins at ``first`` seconds and is ``1 + growth`` times that at 64 requests."""
+    return tuple((first * (1.0 + growth * np.maximum(0.0, np.arange(MOST + 1) - 1.0) / 63.0)).tolist())
+
+
+@dataclass(slots=True)
+class Curve:
+    """Discounted sums of log ratios of step times to a prior's, by batch. Sums of two curves add up.
+
+    Attributes:
+        prior: Step table that is believed in before there is evidence, see ``ServerModel.step_seconds``.
+        weight: Evidence in requests by batch.
+        total: Sum of weight times log ratio by batch.
+        offset: Logarithm of what all of the prior is multiplied by, after changes of the server's speed.
+    """
+
+    prior: Sequence[float]
+    weight: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(_X)))
+    total: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(_X)))
+    offset: float = 0.0
+
+    def add(self, batch: float, ratio: float, weight: float) -> None:
+        """Take in a log ratio of an observed step time to :meth:`expected`, seen at a batch."""
+        x = math.log2(max(1.0, batch))
+        high = min(int(np.searchsorted(_X, x)), len(_X) - 1)
+        low = max(0, high - 1)
+        share = 1.0 if high == low else min(1.0, (x - float(_X[low])) / float(_X[high] - _X[low]))
+        for at, part in ((low, 1.0 - share), (high, share)):
+            if part > 0.0:
+                keep = 1.0 - part * weight / _MEMORY
+                self.weight[at] = keep * self.weight[at] + part * weight
+                self.total[at] = keep * self.total[at] + part * weight * ratio
+
+    def expected(self, batch: float) -> float:
+        """The prior's step time at a batch, seconds."""
+        return math.exp(self.offset) * float(np.interp(batch, np.arange(len(self.prior)), self.prior))
+
+    @property
+    def evidence(self) -> float:
+        """Requests behind it, discounted."""
+        return float(self.weight.sum())
+
+    def shifted(self, jump: float, keep: float) -> None:
+        """Believe that all steps take exp(jump) times as long as before, and keep a share of the evidence.
+
+        Where there was none the prior moves along.
+        """
+        self.offset += jump
+        self.weight *= keep
+        self.total *= keep
+
+    def table(self, replicas: Sequence[Curve] = ()) -> NDArray[np.float64]:
+        """The step table as far as it is known: the prior, tilted, and what that leaves unexplained.
+
+        Args:
+            replicas: Curves of other servers with the same configuration, and the same prior.
+        """
+        weight, total = self.weight, self.total
+        borrowed = sum(one.evidence for one in replicas)
+        if borrowed > 0.0:
+            scale = min(1.0, _BORROWED / borrowed)
+            weight = weight + scale * sum(one.weight for one in replicas)
+            total = total + scale * sum(
+                one.total + one.weight * (one.offset - self.offset) for one in replicas
+            )
+        fit = _tilted(weight, total)
+        for kernel, strength in _KERNELS:
+            fit = fit + kernel @ (total - weight * fit) / (kernel @ weight + strength)
+        prior = np.asarray(self.prior)
+        known = np.interp(np.arange(MOST + 1), np.arange(len(prior)), prior)
+        table: NDArray[np.float64] = known * np.exp(self.offset + np.interp(_TABLE_X, _X, fit))
+        return table
+
+    @property
+    def mean_ratio(self) -> float:
+        """Mean ratio of what was seen to what was expected, 1 without evidence."""
+        if not self.evidence:
+            return 1.0
+        seen = self.weight > 0.0
+        ratios = np.exp(self.total[seen] / self.weight[seen])
+        return float((self.weight[seen] * ratios).sum()) / self.evidence
+
+
+def _tilted(weight: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted least squares of the log ratio on 1 and log batch, drawn to zero."""
+    everything = float(weight.sum())
+    centre = float((weight * _X).sum()) / everything if everything else 0.0
+    x = _X - centre
+    level = float(total.sum()) / (everything + _LEVEL)
+    tilt = float((total * x).sum() - level * (weight * x).sum()) / (float((weight * x * x).sum()) + _TILT)
+    return level + tilt * x

@@ -1,0 +1,95 @@
+"""How long answers are, by workload: discounted means of the target model, whichever server gave them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from gateway.core.predict import CHARS_PER_TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TRUST: Final = 3.0
+"""Requests that the prior of a workload counts for."""
+
+_MEMORY: Final = 500.0
+"""Requests after which evidence has lost most of its weight."""
+
+_USUAL: Final = 400.0
+"""Prompt tokens of the requests that the usual number of characters a token is believed for."""
+
+
+@dataclass(slots=True)
+class _Mean:
+    weight: float = 0.0
+    total: float = 0.0
+
+    def add(self, value: float, weight: float, memory: float) -> None:
+        keep = 1.0 - weight / memory
+        self.weight = keep * self.weight + weight
+        self.total = keep * self.total + weight * value
+
+    def drawn(self, to: float, trust: float) -> float:
+        return (self.total + trust * to) / (self.weight + trust)
+
+
+@dataclass(slots=True)
+class Lengths:
+    """Tokens of answers and prompts of one target model.
+
+    Attributes:
+        prior: Output tokens by workload that are believed in before there is evidence.
+        prior_other: The same for workloads that are not in it.
+    """
+
+    prior: Mapping[str, float]
+    prior_other: float
+    _by_workload: dict[str, _Mean] = field(default_factory=dict)
+    _all: _Mean = field(default_factory=_Mean)
+    _steps: dict[str, _Mean] = field(default_factory=dict)
+    _tokens: float = _TRUST * _USUAL
+    _chars: float = _TRUST * _USUAL * CHARS_PER_TOKEN
+
+    def add(
+        self, classes: Mapping[str, float], tokens: int, prompt_tokens: int | None, prompt_chars: int | None
+    ) -> None:
+        """Take in an answer. In doubt of its label, the difference to what was expected is shared out."""
+        known = {workload: self._of(workload) for workload in classes}
+        off = tokens - sum(share * known[workload] for workload, share in classes.items())
+        for workload, share in classes.items():
+            mean = self._by_workload.setdefault(workload, _Mean())
+            mean.add(max(1.0, known[workload] + off), share, _MEMORY)
+        self._all.add(tokens, 1.0, _MEMORY)
+        if prompt_tokens and prompt_chars:
+            keep = 1.0 - 1.0 / _MEMORY
+            self._tokens = keep * self._tokens + prompt_tokens
+            self._chars = keep * self._chars + prompt_chars
+
+    def steps(self, backend: str, steps: float) -> None:
+        """Take in how many decode steps an answer is expected to have taken on a server."""
+        self._steps.setdefault(backend, _Mean()).add(steps, 1.0, _MEMORY)
+
+    def _of(self, workload: str) -> float:
+        mean = self._by_workload.get(workload)
+        prior = self.prior.get(workload, self.other)
+        return prior if mean is None else mean.drawn(prior, _TRUST)
+
+    @property
+    def output_tokens(self) -> Mapping[str, float]:
+        """Mean length of an answer by workload."""
+        return {workload: self._of(workload) for workload in {**self.prior, **self._by_workload}}
+
+    @property
+    def other(self) -> float:
+        """Mean length of an answer."""
+        return self._all.drawn(self.prior_other, _TRUST)
+
+    @property
+    def chars_per_token(self) -> float:
+        """Characters of a prompt for each of its tokens."""
+        return self._chars / self._tokens
+
+    def mean_steps(self, backend: str) -> float:
+        """Decode steps of a mean answer on a server."""
+        return self._steps.get(backend, _Mean()).drawn(self.other, 1.0)

@@ -1,0 +1,190 @@
+"""Decode steps for a token by configuration and kind of request: discounted sums, shrunk level by level.
+
+With θ = E[1/τ] for one cell, log θ = prior + level of the configuration + what its family finds hard in
+this workload + the workload's own deviation + the cell's own. Each term is drawn to zero by a weight in
+requests: a cell without evidence says what its workload says, and a workload what the configuration says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from gateway.core.drift import Drift
+from gateway.core.predict import PROMPT_BINS, SAMPLED, STRATA, Cell, ServerModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CONFIGURATION: Final = 0.5
+"""Workloads that the belief in a prior's level counts for."""
+
+FAMILY: Final = 1.0
+"""Configurations that the belief counts for that no workload is hard for all of them."""
+
+WORKLOAD: Final = 4.0
+CELL: Final = 8.0
+"""Requests that the belief counts for that a workload, a cell, is like what is above it."""
+
+SPREAD: Final = 0.3
+"""Standard deviation of log θ between the requests of one cell."""
+
+_MEMORY: Final = 600.0
+"""Requests after which evidence in one cell has lost most of its weight."""
+
+_FORGET: Final = 0.2
+"""Share of a cell's evidence that outlives a change in its acceptance."""
+
+_SURE: Final = 0.5
+"""Probability of a cell above which a request tells whether the cell has changed."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """Evidence of one cell; two of them add up.
+
+    Attributes:
+        weight: In requests.
+        total: Sum of weight times steps a token.
+    """
+
+    weight: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What requests have shown of one configuration.
+
+    Attributes:
+        prior: What was believed before the first.
+        cells: By cell.
+        drifts: Watch over each cell that has evidence.
+    """
+
+    prior: ServerModel
+    cells: dict[Cell, Sums] = field(default_factory=dict)
+    drifts: dict[Cell, Drift] = field(default_factory=dict)
+
+    def believed(self, cell: Cell) -> float:
+        """The prior's log θ, from a like cell where it has none."""
+        known = self.prior.steps_per_token
+        for like in (cell, Cell(cell.workload, 0, cell.stratum), Cell(cell.workload, 0, SAMPLED)):
+            if (found := known.get(like)) is not None:
+                return math.log(found)
+        return math.log(self.prior.other_steps_per_token)
+
+    def add(self, shares: Iterable[tuple[Cell, float, float]], seen: float, weight: float) -> float:
+        """Take in a request.
+
+        Where its label is in doubt, the difference to what was expected goes to each likely cell by its
+        probability. In the long run that is least squares on the probabilities, so that label errors do not
+        make workloads look alike.
+
+        Args:
+            shares: Its likely cells, each with its probability and the θ published for it.
+            seen: Steps a token.
+            weight: In requests.
+
+        Returns:
+            Log ratio of what was seen to what was expected.
+        """
+        shares = tuple(shares)
+        residual = math.log(seen / sum(share * theta for _, share, theta in shares))
+        for cell, share, theta in shares:
+            sums = self.cells.setdefault(cell, Sums())
+            part = share * weight
+            keep = 1.0 - part / _MEMORY
+            sums.weight = keep * sums.weight + part
+            sums.total = keep * sums.total + part * theta * math.exp(residual)
+            if share > _SURE and sums.weight > CELL:
+                drift = self.drifts.setdefault(cell, Drift(SPREAD))
+                if drift.step(residual) is not None:
+                    sums.weight *= _FORGET
+                    sums.total *= _FORGET
+        return residual
+
+    def weaken(self, keep: float) -> None:
+        """Keep a share of the evidence."""
+        for sums in self.cells.values():
+            sums.weight *= keep
+            sums.total *= keep
+
+    def deviations(self) -> dict[str, tuple[float, float]]:
+        """By workload: its weight, and the mean log ratio of what was seen to the prior."""
+        weights: dict[str, float] = defaultdict(float)
+        totals: dict[str, float] = defaultdict(float)
+        for cell, sums in self.cells.items():
+            if sums.weight > 0.0:
+                weights[cell.workload] += sums.weight
+                ratio = math.log(sums.total / sums.weight) - self.believed(cell)
+                totals[cell.workload] += sums.weight * ratio
+        return {workload: (weight, totals[workload] / weight) for workload, weight in weights.items()}
+
+
+def _level(deviations: Mapping[str, tuple[float, float]]) -> float:
+    """How far a configuration is from its prior, whatever the mix: each workload counts at most once."""
+    sure = {workload: weight / (weight + WORKLOAD) for workload, (weight, _) in deviations.items()}
+    off = sum(share * deviations[workload][1] for workload, share in sure.items())
+    return off / (sum(sure.values()) + CONFIGURATION)
+
+
+def hardness(family: Iterable[Evidence]) -> dict[str, float]:
+    """How much harder than the others each workload is for all configurations of a family, in log θ."""
+    off: dict[str, float] = defaultdict(float)
+    sure: dict[str, float] = defaultdict(float)
+    for one in family:
+        deviations = one.deviations()
+        level = _level(deviations)
+        for workload, (weight, deviation) in deviations.items():
+            share = weight / (weight + WORKLOAD)
+            off[workload] += share * (deviation - level)
+            sure[workload] += share
+    return {workload: off[workload] / (sure[workload] + FAMILY) for workload in off}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """θ by cell, for cells that are not known, and how sure it is; see :class:`ServerModel`."""
+
+    steps_per_token: Mapping[Cell, float]
+    other_steps_per_token: float
+    evidence: Mapping[str, float]
+    spread: Mapping[str, float]
+
+
+def publish(one: Evidence, hard: Mapping[str, float]) -> Published:
+    """What is known of a configuration.
+
+    Args:
+        one: Its evidence.
+        hard: :func:`hardness` of its family.
+    """
+    deviations = one.deviations()
+    level = _level(deviations)
+    workloads = {*deviations, *hard, *(cell.workload for cell in one.prior.steps_per_token)}
+    known: dict[Cell, float] = {}
+    for workload in workloads:
+        weight, deviation = deviations.get(workload, (0.0, 0.0))
+        above = level + hard.get(workload, 0.0)
+        own = (weight * deviation + WORKLOAD * above) / (weight + WORKLOAD)
+        for bin_ in range(len(PROMPT_BINS) + 1):
+            for stratum in STRATA:
+                cell = Cell(workload, bin_, stratum)
+                believed = one.believed(cell)
+                log = own
+                if (sums := one.cells.get(cell)) is not None and sums.weight > 0.0:
+                    ratio = math.log(sums.total / sums.weight) - believed
+                    log = (sums.weight * ratio + CELL * own) / (sums.weight + CELL)
+                known[cell] = math.exp(min(0.0, believed + log))
+    evidence = {workload: weight for workload, (weight, _) in deviations.items()}
+    return Published(
+        steps_per_token=known,
+        other_steps_per_token=math.exp(min(0.0, math.log(one.prior.other_steps_per_token) + level)),
+        evidence=evidence,
+        spread={
+            workload: SPREAD / math.sqrt(evidence.get(workload, 0.0) + WORKLOAD) for workload in workloads
+        },
+    )

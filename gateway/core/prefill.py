@@ -1,0 +1,140 @@
+"""What prompts cost a server: seconds a token, steps until the first token, and the share of its time."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gateway.core.predict import START_STEPS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HORIZON: Final = 20.0
+"""Seconds over which the share of prompts in a server's time is taken."""
+
+_MOST_SHARE: Final = 0.8
+"""Prompts never take more than this of a server's time, as far as a prediction goes."""
+
+_REMEMBERED: Final = 300.0
+"""Seconds for which it is known when prompts were computed; longer than most answers take."""
+
+_TRUST: Final = np.array([10.0, 3.0, 3.0])
+"""Requests that the prior counts for: that steps take what they are believed to take, steps until the first
+token, seconds of a prompt token (requests with a prompt of :data:`_USUAL` tokens)."""
+
+_RECENT: Final = 0.02
+"""Share of each new request in the steps until the first token, which depend on the load."""
+
+_USUAL: Final = 500.0
+
+_NOISE: Final = 0.2
+"""Weight of a time to a first token on an idle server beside that of a span of steps."""
+
+_MOST_START: Final = 50.0
+"""Steps until the first token that one request counts for at most."""
+
+_MEMORY: Final = 300.0
+"""Requests after which evidence has lost most of its weight."""
+
+
+@dataclass(slots=True)
+class Prefill:
+    """Least squares of observed on expected seconds, drawn to the prior.
+
+    A span of k steps with P prompt tokens computed beside it takes a·k·s + p·P seconds, and a first token
+    comes after c·s + p·u seconds; a, c and p are found together, so that steps that are slower than believed
+    are not taken for dear prompts.
+
+    Attributes:
+        prior: Seconds a prompt token before there is evidence.
+        seconds: Seconds a prompt token.
+        start_steps: Steps from dispatch to the first token, the prompt's own time left out.
+    """
+
+    prior: float
+    seconds: float = field(init=False)
+    start_steps: float = START_STEPS
+    _matrix: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, 3)))
+    _vector: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    _step: float = 0.0
+    _times: list[float] = field(default_factory=list)
+    _tokens: list[float] = field(default_factory=list)
+    _recent: float = 0.0
+    _at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.seconds = self.prior
+
+    def add(self, at: float, tokens: int) -> None:
+        """Count prompt tokens that were computed just before, at monotonic seconds."""
+        self._recent = self._recent * math.exp(min(0.0, self._at - at) / _HORIZON) + tokens
+        self._at = max(at, self._at)
+        if tokens:
+            self._times.append(self._at)
+            self._tokens.append((self._tokens[-1] if self._tokens else 0.0) + tokens)
+        if len(self._times) > 1 and self._times[len(self._times) // 2] < at - _REMEMBERED:
+            half = len(self._times) // 2
+            del self._times[:half], self._tokens[:half]
+
+    def between(self, since: float, until: float) -> float:
+        """Prompt tokens that were computed in a time."""
+        return self._until(until) - self._until(since)
+
+    def _until(self, at: float) -> float:
+        if not self._times:
+            return 0.0
+        place = bisect_right(self._times, at)
+        return self._tokens[place - 1] if place else self._tokens[0]
+
+    def stretch(self, at: float) -> float:
+        """How much longer decoding takes, as of late, for the prompts that are computed beside it."""
+        recent = self._recent * math.exp(min(0.0, self._at - at) / _HORIZON)
+        return 1.0 / (1.0 - min(_MOST_SHARE, recent / _HORIZON * self.seconds))
+
+    def learn_span(self, seconds: float, expected: float, tokens: float, weight: float) -> None:
+        """Take in a span of steps.
+
+        Args:
+            seconds: What it took.
+            expected: What its steps were believed to take without prompts.
+            tokens: Prompt tokens computed in it.
+            weight: In requests.
+        """
+        self._learn((1.0, 0.0, tokens / expected), seconds / expected, weight)
+
+    def learn_start(self, ttft: float, step: float, tokens: int, queue: float, stretch: float) -> None:
+        """Take in the time to a first token.
+
+        Args:
+            ttft: Seconds.
+            step: Seconds of a step at the load of that time.
+            tokens: Prompt tokens computed.
+            queue: Requests on the server when it was sent.
+            stretch: :meth:`stretch` at that time.
+        """
+        self._step = step
+        # On a busy server others' prompts are before it, and a long one shares its steps with them.
+        self._learn((0.0, 1.0, tokens / step), ttft / step, _NOISE / (1.0 + queue) ** 3)
+        steps = (ttft / stretch - tokens * self.seconds) / step
+        self.start_steps += _RECENT * (min(_MOST_START, max(0.5, steps)) - self.start_steps)
+
+    def _learn(self, row: tuple[float, float, float], seen: float, weight: float) -> None:
+        keep = 1.0 - weight / _MEMORY
+        x = np.array(row)
+        self._matrix = keep * self._matrix + weight * np.outer(x, x)
+        self._vector = keep * self._vector + weight * seen * x
+
+    def solve(self) -> None:
+        """Bring what is known up to date."""
+        if not self._step:
+            return
+        scale = np.array([1.0, 1.0, _USUAL / self._step])
+        believed = np.array([1.0, START_STEPS, self.prior])
+        trust = _TRUST * np.array([1.0, _NOISE, _NOISE]) * scale**2
+        matrix = self._matrix + np.diag(trust)
+        self.seconds = max(0.0, float(np.linalg.solve(matrix, self._vector + trust * believed)[2]))

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from gateway.core.curve import MOST, Curve, affine
+
+PRIOR = affine(0.02, 1.0)
+
+
+def taught(true: list[float], batches: range | list[int], times: int = 40, noise: float = 0.1) -> Curve:
+    draws = random.Random(3)  # noqa: S311 - no secret
+    curve = Curve(PRIOR)
+    for _ in range(times):
+        for batch in batches:
+            seen = true[batch] * math.exp(draws.gauss(0.0, noise))
+            curve.add(batch, math.log(seen / curve.expected(batch)), 1.0)
+    return curve
+
+
+def test_an_affine_table_has_grown_as_said_at_64() -> None:
+    assert len(PRIOR) == MOST + 1
+    assert (PRIOR[0], PRIOR[1], PRIOR[64]) == (0.02, 0.02, pytest.approx(0.04))
+
+
+def test_without_evidence_the_prior_is_believed() -> None:
+    assert Curve(PRIOR).table() == pytest.approx(np.array(PRIOR))
+    assert Curve(PRIOR).evidence == 0.0
+
+
+def test_a_wrong_level_is_corrected_everywhere_by_a_few_requests() -> None:
+    true = [2.0 * one for one in PRIOR]
+    table = taught(true, [8], times=6, noise=0.0).table()
+    assert table[8] == pytest.approx(true[8], rel=0.06)
+    assert table[64] == pytest.approx(true[64], rel=0.15)
+
+
+def test_a_wrong_slope_is_found_where_batches_differ() -> None:
+    true = list(affine(0.02, 4.0))
+    table = taught(true, [1, 4, 16, 64, 128]).table()
+    for batch in (1, 4, 16, 64, 128):
+        assert table[batch] == pytest.approx(true[batch], rel=0.06)
+
+
+def test_a_cliff_is_found_where_there_is_evidence() -> None:
+    true = [one * (1.6 if batch > 32 else 1.0) for batch, one in enumerate(PRIOR)]
+    table = taught(true, range(20, 60), times=60).table()
+    assert table[28] == pytest.approx(true[28], rel=0.07)
+    assert table[40] == pytest.approx(true[40], rel=0.05)
+
+
+def test_batches_outside_the_table_count_at_its_ends() -> None:
+    curve = Curve(PRIOR)
+    curve.add(0.0, 0.1, 1.0)
+    curve.add(10_000.0, 0.1, 1.0)
+    assert curve.weight[0] == 1.0
+    assert curve.weight[-1] == 1.0
+    assert curve.expected(10_000.0) == PRIOR[-1]
+
+
+def test_a_jump_moves_everything_and_takes_most_of_the_evidence() -> None:
+    curve = taught(list(PRIOR), [8])
+    before, evidence = curve.table(), curve.evidence
+    curve.shifted(math.log(2.5), 0.2)
+    assert curve.table() == pytest.approx(2.5 * before, rel=0.05)
+    assert curve.evidence == pytest.approx(0.2 * evidence)
+
+
+def test_replicas_lend_what_they_have_seen_but_own_evidence_wins() -> None:
+    slow = taught([3.0 * one for one in PRIOR], [8, 16])
+    fresh, own = Curve(PRIOR), taught(list(PRIOR), [8, 16])
+    assert fresh.table([slow])[8] == pytest.approx(3.0 * PRIOR[8], rel=0.3)
+    assert own.table([slow])[8] == pytest.approx(PRIOR[8], rel=0.2)
+    assert fresh.table([Curve(PRIOR)]) == pytest.approx(np.array(PRIOR))

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gateway.core.predict import START_STEPS
+from gateway.core.prefill import Prefill
+
+
+def test_before_the_first_prompt_the_prior_is_believed() -> None:
+    prefill = Prefill(1e-4)
+    prefill.solve()
+    assert (prefill.seconds, prefill.start_steps, prefill.stretch(9.0)) == (1e-4, START_STEPS, 1.0)
+    assert prefill.between(0.0, 9.0) == 0.0
+
+
+def test_first_tokens_on_an_idle_server_tell_the_price_of_prompts() -> None:
+    prefill, draws = Prefill(1e-4), random.Random(4)  # noqa: S311 - no secret
+    for _ in range(60):
+        tokens = draws.randrange(100, 4000)
+        prefill.learn_start(1.5 * 0.02 + 2e-4 * tokens, 0.02, tokens, 0.0, 1.0)
+        prefill.solve()
+    assert prefill.seconds == pytest.approx(2e-4, rel=0.05)
+    assert prefill.start_steps == pytest.approx(1.5, abs=0.5)
+
+
+def test_spans_tell_it_too_and_slow_steps_are_not_taken_for_dear_prompts() -> None:
+    prefill, draws = Prefill(1e-4), random.Random(5)  # noqa: S311 - no secret
+    prefill.learn_start(0.03, 0.02, 0, 9.0, 1.0)
+    for _ in range(100):
+        tokens = draws.randrange(3000)
+        prefill.learn_span(1.3 * 50 * 0.02 + 1e-4 * tokens, 50 * 0.02, tokens, 1.0)
+    prefill.solve()
+    assert prefill.seconds == pytest.approx(1e-4, rel=0.1)
+
+
+def test_prompts_that_were_computed_in_a_time_are_counted() -> None:
+    prefill = Prefill(1e-4)
+    for at in (1.0, 2.0, 3.0):
+        prefill.add(at, 100)
+    prefill.add(3.5, 0)
+    assert prefill.between(1.5, 3.0) == 200.0
+    assert prefill.between(0.0, 0.5) == 0.0
+    assert prefill.between(3.0, 9.0) == 0.0
+
+
+def test_old_prompts_are_forgotten() -> None:
+    prefill = Prefill(1e-4)
+    for at in range(2000):
+        prefill.add(float(at), 10)
+    assert len(prefill._times) < 1000
+    assert prefill.between(1990.0, 1999.0) == 90.0
+
+
+def test_decoding_takes_longer_beside_prompts_of_late() -> None:
+    prefill = Prefill(1e-4)
+    for at in range(100):
+        prefill.add(float(at), 2500)
+    busy = prefill.stretch(99.0)
+    assert busy == pytest.approx(1.0 / 0.75, rel=0.05)
+    assert 1.0 < prefill.stretch(130.0) < busy
+    for at in range(100, 200):
+        prefill.add(float(at), 25_000)
+    assert prefill.stretch(199.0) == pytest.approx(5.0), "never without end"
