@@ -13,6 +13,7 @@ from gateway import __version__, models
 from gateway.runtime import clock, tasks
 from gateway.runtime.acceptance import Acceptance
 from gateway.runtime.admission import Admission
+from gateway.runtime.agreement import Agreement
 from gateway.runtime.consumers import Consumers
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.gpus import GpuWatch
@@ -100,11 +101,14 @@ class Gateway:
             dropped = self._log
             self._telemetry.observe_log(lambda: dropped.dropped)
         sessions = Sessions()
+        self._agreement = Agreement(config.policy.classifier)
+        self._telemetry.observe_agreement(self._agreement.rates, self._agreement.drifts)
         self._consumers = Consumers(
             [
                 self._telemetry.on_record,
                 self._acceptance.on_record,
                 sessions.on_record,
+                self._agreement.on_record,
                 *((self._log.on_record,) if self._log is not None else ()),
                 *on_record,
             ],
@@ -140,6 +144,7 @@ class Gateway:
             fleet=self._fleet,
             classifier=classifier,
             sessions=sessions,
+            agreement=self._agreement,
             exposition=self._telemetry.exposition,
             exposition_type=self._telemetry.content_type,
             seed=settings.seed,
@@ -173,6 +178,7 @@ class Gateway:
         )
 
         def changed(config: Config) -> None:
+            self._agreement.govern(config.policy.classifier)
             fleet.replace(config.fleet.backends, config.fleet.revision)
             fleet.govern(config.policy.breaker, config.policy.retries)
             for each in visits:

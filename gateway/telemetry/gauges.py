@@ -126,6 +126,22 @@ def observe_acceptance(
     observe(meter, names.RESTARTS, lambda: tuple(restarts.items()))
 
 
+def observe_agreement(
+    meter: Meter,
+    rates: Callable[[], Iterable[tuple[str, float]]],
+    drifts: Callable[[], Iterable[tuple[str, bool]]],
+) -> None:
+    """Register how well the classifier does.
+
+    Args:
+        meter: Where it belongs.
+        rates: Workload, and the share of its answers that are of that kind.
+        drifts: Workload, and whether that share has fallen.
+    """
+    observe(meter, names.AGREEMENT, lambda: [((workload,), rate) for workload, rate in rates()])
+    observe(meter, names.DRIFT, lambda: [((workload,), int(drifted)) for workload, drifted in drifts()])
+
+
 def observe_gain(meter: Meter, gain: Gain) -> None:
     """Register the gauges of speed-up and mean accepted length."""
 

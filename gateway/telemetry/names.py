@@ -182,6 +182,16 @@ ANSWERS: Final = Metric(
     "Good answers by workload as classified and by what their beginning shows: the live confusion matrix.",
     (WORKLOAD, NATURE),
 )  # fmt: skip
+AGREEMENT: Final = Metric(
+    "specroute.classifier.agreement", GAUGE, "1",
+    "Share of answers that are what their requests were taken for, of the last 200 of a workload that the "
+    "classifier guessed.", (WORKLOAD,),
+)  # fmt: skip
+DRIFT: Final = Metric(
+    "specroute.classifier.drift", GAUGE, "1",
+    "1 while that share is below that of the first 500 by 0.05 and four standard errors, else 0.",
+    (WORKLOAD,),
+)  # fmt: skip
 TOOL_CALLS: Final = Metric(
     "specroute.tool_calls", COUNTER, "{request}",
     "Answers that call tools, by whether the calls can be used: speculation was seen to break arguments.",
@@ -332,7 +342,7 @@ POLICY_CURRENT: Final = Metric(
 METRICS: Final = (
     REQUESTS, DURATION, TTFT, TPOT, INPUT_TOKENS, OUTPUT_TOKENS, DECODE_TOKENS, DECODE_TIME,
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, LANGUAGES, ANSWERS,
-    TOOL_CALLS, RESUMES, DECISIONS, REJECTIONS,
+    AGREEMENT, DRIFT, TOOL_CALLS, RESUMES, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,

@@ -142,6 +142,19 @@ class Telemetry:
         gauges.observe_acceptance(self._meter, lengths, ages, mismatches, restarts)
 
     def observe_dropped(self, dropped: Callable[[], int]) -> None:
+    def observe_agreement(
+        self,
+        rates: Callable[[], Iterable[tuple[str, float]]],
+        drifts: Callable[[], Iterable[tuple[str, bool]]],
+    ) -> None:
+        """Show how well the classifier does. Call it once.
+
+        Args:
+            rates: Workload, and the share of its answers that are of that kind.
+            drifts: Workload, and whether that share has fallen.
+        """
+        gauges.observe_agreement(self._meter, rates, drifts)
+
         """Show the Records that never came here. Call it once."""
         gauges.observe_dropped(self._meter, dropped)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.core.classify import Classifier
     from gateway.core.fleet import BackendState
     from gateway.policy.problems import Problem
+    from gateway.runtime.agreement import Agreement
     from gateway.runtime.fleet import Fleet
     from gateway.runtime.reload import Configuration
     from gateway.runtime.sessions import Sessions
@@ -65,6 +66,7 @@ class Control:
 
     Attributes:
         sessions: Tells what the answers before a request were.
+        agreement: How well the classifier does.
         exposition: Returns all metrics in Prometheus' text format.
         exposition_type: Its content type.
         seed: Of the routing draws.
@@ -75,6 +77,7 @@ class Control:
     fleet: Fleet
     classifier: Classifier
     sessions: Sessions
+    agreement: Agreement
     exposition: Callable[[], bytes]
     exposition_type: str
     seed: int
@@ -121,6 +124,7 @@ class Control:
                 "revision": snapshot.revision,
                 "backends": [_backend_status(state, now) for state in snapshot.states],
             },
+            "classifier": self.agreement.as_json(),
             "retries": {"left": round(self.fleet.retries_left, 1), "denied": self.fleet.denied},
         }
 

@@ -192,3 +192,14 @@ def test_gpus_are_shown_as_far_as_they_are_seen(series: Series) -> None:
     assert found["specroute_backend_gpu_power_watts backend=eagle"] == 700.0
     assert found["specroute_backend_gpu_age_seconds backend=eagle"] == 10.0
     assert not any(name.startswith("specroute_backend_gpu_activity") for name in found)
+
+
+def test_how_well_the_classifier_does_is_shown_as_it_is_when_read(series: Series) -> None:
+    drifts = [("math", False)]
+    telemetry = setup()
+    telemetry.observe_agreement(lambda: [("math", 0.75)], lambda: drifts)
+    found = series(telemetry.exposition())
+    assert found["specroute_classifier_agreement workload=math"] == 0.75
+    assert found["specroute_classifier_drift workload=math"] == 0
+    drifts[0] = ("math", True)
+    assert series(telemetry.exposition())["specroute_classifier_drift workload=math"] == 1

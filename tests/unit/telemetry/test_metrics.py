@@ -273,6 +273,7 @@ def test_every_documented_metric_is_served_with_its_labels(
         lambda: [(("eagle", "math", "counters"), 2.5)], lambda: [("eagle", 3.0)], lambda: [("eagle", 0.0)],
         {("eagle",): 1},
     )  # fmt: skip
+    telemetry.observe_agreement(lambda: [("math", 0.9)], lambda: [("math", False)])
     telemetry.policy_loaded(policy("p1", "chat"))
     telemetry.observe_policy(lambda: ("p1", True))
     failed = Attempt("dflash", "connect", "connect", 0, 100.0, 100.1, "e" * 16)

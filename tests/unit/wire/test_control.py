@@ -12,6 +12,7 @@ from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock
+from gateway.runtime.agreement import Agreement
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.sessions import Sessions
 from gateway.wire import control as module
@@ -40,6 +41,7 @@ def control(fleet):
         fleet,
         classifier=None,
         sessions=Sessions(),
+        agreement=Agreement(config.policy.classifier),
         exposition=bytes,
         exposition_type="",
         seed=0,
