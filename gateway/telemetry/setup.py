@@ -141,7 +141,6 @@ class Telemetry:
         """
         gauges.observe_acceptance(self._meter, lengths, ages, mismatches, restarts)
 
-    def observe_dropped(self, dropped: Callable[[], int]) -> None:
     def observe_agreement(
         self,
         rates: Callable[[], Iterable[tuple[str, float]]],
@@ -155,6 +154,7 @@ class Telemetry:
         """
         gauges.observe_agreement(self._meter, rates, drifts)
 
+    def observe_dropped(self, dropped: Callable[[], int]) -> None:
         """Show the Records that never came here. Call it once."""
         gauges.observe_dropped(self._meter, dropped)
 
