@@ -14,12 +14,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _keys(text: str) -> frozenset[str]:
-    """Words as :data:`WORD` finds them, before an apostrophe too."""
-    words = _words(text)
-    return words | {f"{word}'" for word in words if word.isalpha()}
-
-
 # Programming languages, formats and systems whose name alone speaks of code.
 CODE_NAMES: Final = _words(
     """
@@ -78,16 +72,6 @@ CODE_IN: Final = re.compile(
     r"vue|flask|swift|assembly|excel|dart|elm|oracle|scheme)(?![\w-])"
     r"|\b(?:use|write|solve|implement|program|code)\b[^.?!\n]{0,40}\b(?:c|r|go|java|rust|ruby)(?= (?:to|"
     r"code|program|function|script)\b|[.,:?!]|$)"
-)
-# Words without one of which CODE_IN cannot match. A look at the words costs a tenth of the expression.
-CODE_IN_WORDS: Final = _keys(
-    """
-    python javascript typescript c++ c# f# golang php kotlin haskell clojure erlang elixir fortran cobol
-    matlab bash powershell awk sed sql mysql postgres postgresql sqlite html css regex pandas numpy pytorch
-    node nodejs django jquery verilog vba ocaml solidity cuda graphql google terraform kubernetes tensorflow
-    linux racket prolog objective unix shell java go rust ruby perl scala julia lua react vue flask swift
-    assembly excel dart elm oracle scheme c r
-    """
 )
 # What only code, logs of programs and markup contain: beginnings of lines ...
 CODE_LINE: Final = re.compile(
@@ -159,7 +143,6 @@ MATH_WORDS: Final = _words(
 MATH_COUNT: Final = re.compile(
     r"\bhow (?:many|much|far|long|old|tall|fast|large)\b|\b(?:at|in|by|to|for) what\b|\bin how\b"
 )
-MATH_COUNT_WORDS: Final = _keys("how what")
 MATH_TASK: Final = re.compile(
     r"\bwhat (?:is|was|are|will be|would be|were) (?:the |his |her |their |its |"
     r"an? )?(?:\w+ ){0,3}?(?:value|values|sum|area|volume|probability|average|mean|median|product|"
@@ -171,9 +154,11 @@ MATH_TASK: Final = re.compile(
     r"integrate|derive|express)\b"
     r"|\bshow that\b|\bwhat percent|\bwhat fraction|\bwhich (?:of the following )?(?:equation|number|"
     r"expression|function|fraction)|\bput your final answer|\bexpress your answer"
-    r"|\bsolve (?:this|the|for)\b|\bwhat is [-\d(x]|\bhow (?:\w+ )?(?:more|less|fewer)\b|\bwhat (?:is|"
+    r"|\bsolve (?:this|the|for)\b|\bwhat is [-\d(x]|\bwhat (?:is|"
     r"was) (?:\w+ )?[a-z] ?[+*/=-]|\bis equal to\b|\bexplain mathematically"
 )
+# The same by a comparison. It begins with what a search can skip to.
+MATH_MORE: Final = re.compile(r"how (?<=\bhow )(?:\w+ )?(?:more|less|fewer)\b")
 # Tasks that only mathematics has, so that no number is needed.
 MATH_SURE: Final = re.compile(
     r"\b(?:prov(?:e|ing) (?:that|the|using|by|it)\b|show that (?:the|every|any|there|if|a|it|\S*\$)|"
@@ -216,14 +201,7 @@ CREATIVE: Final = re.compile(
     r"|\brole-?play|\bpretend (?:you|to be|that)|\bact as\b|\bimagine (?:you|that|a|being)|"
     r"\bauthor style|\b(?:[3-9]\d\d|\d[\d,]*\d{3}) words\b|\bcreative writing|\bfirst[- ]person\b"
 )
-# Words without one of which, or without "role" somewhere, CREATIVE cannot match.
-CREATIVE_WORDS: Final = _keys(
-    """
-    write tell compose create make invent craft draft continue pretend act imagine author words creative first
-    """
-)
-
-_TARGETS: Final = (
+TRANSLATION_TARGETS: Final = (
     "english|french|german|spanish|italian|portuguese|dutch|russian|chinese|japanese|korean|arabic|"
     "hindi|turkish|polish|swedish|czech|greek|finnish|danish|hebrew|hungarian|thai|vietnamese|"
     "indonesian|swahili|ukrainian|persian|norwegian|romanian"
@@ -231,11 +209,10 @@ _TARGETS: Final = (
 TRANSLATION: Final = re.compile(
     r"\b(?:translat(?:e|es|ed|ing|ions?|or)\b|how (?:do|would|can|could) (?:you|i|we|a native speaker|"
     r"one|people) say\b|"
-    rf"(?:mean|means|say|said|called|word for .{{1,40}}) in (?:{_TARGETS})\b|"
-    rf"say [\"'\u201c].{{1,200}}\bin (?:{_TARGETS})\b|(?:give|need|want|show|write|"
-    rf"put)\b[^.?!\n:]{{0,30}}\b(?:in|into|the) (?:{_TARGETS})(?: version of|\s?:)|(?:in|"
-    rf"into) (?:{_TARGETS}),? please\.?$)|^\s?\w+ -> (?:{_TARGETS})\s?:|^(?:{_TARGETS}) please\s?:",
+    rf"(?:mean|means|say|said|called|word for .{{1,40}}) in (?:{TRANSLATION_TARGETS})\b|"
+    rf"say [\"'\u201c].{{1,200}}\bin (?:{TRANSLATION_TARGETS})\b|(?:give|need|want|show|write|"
+    rf"put)\b[^.?!\n:]{{0,30}}\b(?:in|into|the) (?:{TRANSLATION_TARGETS})(?: version of|\s?:)|(?:in|"
+    rf"into) (?:{TRANSLATION_TARGETS}),? please\.?$)|^\s?\w+ -> (?:{TRANSLATION_TARGETS})\s?:|"
+    rf"^(?:{TRANSLATION_TARGETS}) please\s?:",
     re.MULTILINE,
 )
-# Words without one of which, or without "translat" somewhere, TRANSLATION cannot match.
-TRANSLATION_WORDS: Final = _keys(_TARGETS.replace("|", " ") + " say")

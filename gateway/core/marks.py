@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.core import lexicon, lexicon_foreign, lexicon_tools
+from gateway.core import lexicon, lexicon_foreign, lexicon_keys, lexicon_tools
+from gateway.core.words import letters, numbers, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,9 @@ _SUPPLIED_LINE: Final = 120
 _QUOTE_SIGNS: Final = '"\u201c\u201d\u00ab\u00bb\u300c\u300d'
 _QUOTES: Final = re.compile(f"[{_QUOTE_SIGNS}]")
 # A look for the signs without which an expression cannot match costs a tenth of the expression.
+_CODE_SIGNS: Final = (
+    "=>", "==", ";", "{", "::", "->", "<", "0x", "error:", "exception", "exit code", "undefined",
+)  # fmt: skip
 _OPERATOR_SIGNS: Final = "=<>\u2264\u2265^+*/\u00d7\u00f7%"
 _QUESTION_MARKS: Final = "?\uff1f\u061f"
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -42,6 +46,7 @@ using used user name names list input output query value values string number da
 type given other each retrieve provide returns return specific request response following
 """
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
+_NO_KEYS: Final = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +127,23 @@ def _ends(text: str, head: int, tail: int) -> str:
     return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
 
 
-def _any_of(signs: str, text: str) -> bool:
-    return any(sign in text for sign in signs)
+def _any_of(signs: Sequence[str], text: str) -> bool:
+    for sign in signs:  # noqa: SIM110 - any() takes twice as long
+        if sign in text:
+            return True
+    return False
 
 
 def _content(text: str) -> frozenset[str]:
     """The stems of the words that carry meaning."""
-    return frozenset(
-        word[:_STEM_CHARS] for word in lexicon.WORD.findall(text) if len(word) > 2 and word not in _COMMON
-    )
+    return frozenset(word[:_STEM_CHARS] for word in words(text) - _COMMON if len(word) > 2)
 
 
 def _code_syntax(text: str) -> int:
     lines = sum(1 for line in text.splitlines() if lexicon.CODE_LINE.match(line))
-    return lines + len(lexicon.CODE_SIGN.findall(text)) + bool("select" in text and lexicon.SQL.search(text))
+    calls = "()" in text or text.count("(") > text.count(" (")
+    signs = len(lexicon.CODE_SIGN.findall(text)) if calls or _any_of(_CODE_SIGNS, text) else 0
+    return lines + signs + bool("select" in text and lexicon.SQL.search(text))
 
 
 def _supplied(text: str, chars: int) -> int:
@@ -182,10 +190,13 @@ class _Offer:
     action: bool = False
 
 
-def _offer(ask: str, tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
+_NO_OFFER: Final = _Offer()
+
+
+def _offer(ask: str, keys: frozenset[str], tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
     """What the message has to do with the tools that may be called."""
     if not tools:
-        return _Offer()
+        return _NO_OFFER
     said = _content(ask)
     names = " ".join(_CAMEL.sub(" ", tool.name) for tool in tools)[:_TOOL_CHARS].replace("_", " ").lower()
     named = said & _content(names)
@@ -193,7 +204,7 @@ def _offer(ask: str, tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
     return _Offer(
         overlap=len(named | described),
         name_overlap=len(named),
-        asked=lexicon_tools.TOOL_ASKED.search(ask) is not None,
+        asked=lexicon_keys.TOOL_ASKED.found(ask, keys),
         action=foreign_action or lexicon_tools.TOOL_ACTION.search(ask) is not None,
     )
 
@@ -204,13 +215,16 @@ class _System:
     context: bool = False
 
 
+_NO_SYSTEM: Final = _System()
+
+
 def _system(text: str) -> _System:
     """What the system prompt brings along besides manners."""
     if not text:
-        return _System()
+        return _NO_SYSTEM
     return _System(
-        tools=lexicon_tools.TOOL_TEXT.search(text) is not None,
-        context=len(text) >= _CONTEXT_CHARS and lexicon_tools.CONTEXT.search(text) is not None,
+        tools=lexicon_keys.TOOL_TEXT.found(text, _NO_KEYS),
+        context=len(text) >= _CONTEXT_CHARS and lexicon_keys.CONTEXT.found(text, _NO_KEYS),
     )
 
 
@@ -229,31 +243,31 @@ def read(
     """
     text = _ends(last.text, HEAD_CHARS, TAIL_CHARS).lower()
     ask = _ends(text, ASK_CHARS, ASK_CHARS)
-    words = frozenset(lexicon.WORD.findall(text))
+    said = words(text)
+    keys = letters(ask) & lexicon_keys.KEYS
     foreign = _ENGLISH if english else _foreign(ask)
     before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS).lower())
-    offer = _offer(ask, tools, foreign_action=foreign.tool_action)
+    offer = _offer(ask, keys, tools, foreign_action=foreign.tool_action)
     return Marks(
         fences=(last.text.count("```") + 1) // 2,
         code_syntax=_code_syntax(text),
-        code_names=len(words & lexicon.CODE_NAMES),
-        code_words=len(words & lexicon.CODE_WORDS) + foreign.code,
-        code_request=foreign.code_request or lexicon.CODE_REQUEST.search(ask) is not None,
-        code_in=not words.isdisjoint(lexicon.CODE_IN_WORDS) and lexicon.CODE_IN.search(ask) is not None,
-        code_task=lexicon.CODE_TASK.search(ask) is not None,
+        code_names=len(said & lexicon.CODE_NAMES),
+        code_words=len(said & lexicon.CODE_WORDS) + foreign.code,
+        code_request=foreign.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
+        code_in=lexicon_keys.CODE_IN.found(ask, keys),
+        code_task=lexicon_keys.CODE_TASK.found(ask, keys),
         latex=len(lexicon.LATEX.findall(text)) if _any_of("\\$", text) or not text.isascii() else 0,
         latex_text=len(lexicon.LATEX_TEXT.findall(text)),
-        numbers=len(lexicon.NUMBER.findall(text)) + len(words & lexicon.NUMBER_WORDS),
+        numbers=numbers(text) + len(said & lexicon.NUMBER_WORDS),
         operators=len(lexicon.OPERATOR.findall(text)) if _any_of(_OPERATOR_SIGNS, text) else 0,
-        math_words=len(words & lexicon.MATH_WORDS) + foreign.math_terms,
-        math_count=not words.isdisjoint(lexicon.MATH_COUNT_WORDS)
-        and lexicon.MATH_COUNT.search(ask) is not None,
-        math_task=lexicon.MATH_TASK.search(ask) is not None,
+        math_words=len(said & lexicon.MATH_WORDS) + foreign.math_terms,
+        math_count=lexicon_keys.MATH_COUNT.found(ask, keys),
+        math_task=lexicon_keys.MATH_TASK.found(ask, keys) or lexicon_keys.MATH_MORE.found(ask, keys),
         math_other=foreign.math,
-        math_sure=lexicon.MATH_SURE.search(ask) is not None,
-        text_task=lexicon.TEXT_TASK.search(ask) is not None,
-        creative=_creative(ask, words),
-        translation=foreign.translation or _translation(ask, words),
+        math_sure=lexicon_keys.MATH_SURE.found(ask, keys),
+        text_task=lexicon_keys.TEXT_TASK.found(ask, keys),
+        creative=lexicon_keys.CREATIVE.found(ask, keys),
+        translation=foreign.translation or lexicon_keys.TRANSLATION.found(ask, keys),
         supplied_chars=_supplied(last.text, last.chars),
         question=_any_of(_QUESTION_MARKS, ask),
         tool_overlap=offer.overlap,
@@ -262,25 +276,15 @@ def read(
         context=before.context,
         tool_asked=offer.asked,
         tool_action=offer.action,
-        plain_order=lexicon_tools.PLAIN_ORDER.search(ask) is not None,
+        plain_order=lexicon_keys.PLAIN_ORDER.found(ask, keys),
         plain_request=lexicon_tools.PLAIN_REQUEST.search(ask) is not None,
         tool_turns=tool_turns,
         code_before="```" in answer,
-        asked_back=lexicon_tools.ASKED_BACK.search(answer[-_ANSWER_CHARS:].lower()) is not None,
+        asked_back=bool(answer) and lexicon_keys.ASKED_BACK.found(answer[-_ANSWER_CHARS:].lower(), _NO_KEYS),
         follows_up=bool(answer) and last.chars < _FOLLOW_UP_CHARS,
-        goes_on=bool(answer) and _goes_on(ask),
+        goes_on=bool(answer) and _goes_on(ask, keys),
     )
 
 
-def _creative(ask: str, words: frozenset[str]) -> bool:
-    can_be = "role" in ask or not words.isdisjoint(lexicon.CREATIVE_WORDS)
-    return can_be and lexicon.CREATIVE.search(ask) is not None
-
-
-def _translation(ask: str, words: frozenset[str]) -> bool:
-    can_be = "translat" in ask or not words.isdisjoint(lexicon.TRANSLATION_WORDS)
-    return can_be and lexicon.TRANSLATION.search(ask) is not None
-
-
-def _goes_on(ask: str) -> bool:
-    return lexicon_tools.FOLLOWS.search(ask) is not None and lexicon_tools.SWITCH.search(ask) is None
+def _goes_on(ask: str, keys: frozenset[str]) -> bool:
+    return lexicon_tools.FOLLOWS.search(ask) is not None and not lexicon_keys.SWITCH.found(ask, keys)

@@ -35,25 +35,3 @@ def test_patterns_end_on_hostile_text(name: str) -> None:
 
 def test_words_keep_the_signs_of_languages_and_lose_digits() -> None:
     assert lexicon.WORD.findall("c++ and c# in 2d, don't") == ["c++", "and", "c#", "in", "d", "don'", "t"]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "keys", "elsewhere", "texts"),
-    [
-        (lexicon.CODE_IN, lexicon.CODE_IN_WORDS, "", ["in python'", "with c++.", "using node.js", "in go:", "for objective-c",
-            "use f# now, using f#", "with google sheets", "in html5", "write it in c.", "into rust"]),
-        (lexicon.MATH_COUNT, lexicon.MATH_COUNT_WORDS, "", ["how many", "at what", "in how"]),
-        (lexicon.CREATIVE, lexicon.CREATIVE_WORDS, "role", ["write a poem", "tell me a joke", "roleplaying", "role-play",
-            "pretend to be", "act as a", "imagine a", "author style", "300 words", "creative writing", "first-person",
-            "make up a story", "continue the scene"]),
-        (lexicon.TRANSLATION, lexicon.TRANSLATION_WORDS, "translat", ["translations", "how do you say", "say 'x' in french",
-            "word for cat in thai", "in german please", "cat -> spanish:", "english please:", "give me the dutch version of"]),
-    ],
-    ids=["code in", "count", "creative", "translation"],
-)  # fmt: skip
-def test_where_a_pattern_matches_there_is_one_of_its_keys(
-    pattern: re.Pattern[str], keys: frozenset[str], elsewhere: str, texts: list[str]
-) -> None:
-    for text in texts:
-        assert pattern.search(text), text
-        assert not keys.isdisjoint(lexicon.WORD.findall(text)) or (elsewhere and elsewhere in text), text
