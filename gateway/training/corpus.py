@@ -12,6 +12,7 @@ from gateway.wire.inbound import Malformed, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from gateway.core.features import Features, RequestView
 
@@ -54,6 +55,11 @@ class Row:
 
 class UnusableRowError(ValueError):
     """A line that is no labelled request; the message names it."""
+
+
+def lines(file: Path) -> list[str]:
+    """The lines of a file."""
+    return file.read_text(encoding="utf-8").strip("\n").split("\n")
 
 
 def parse(line: str, where: str) -> dict[str, Any]:

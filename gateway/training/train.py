@@ -122,10 +122,6 @@ def train(rows: Sequence[Row], steps: Steps | None = None) -> Model:
     return _pack(_content(rows, data, foreign, steps.content), language)
 
 
-def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").strip("\n").split("\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the data, writes the model."""
     parser = argparse.ArgumentParser(prog="python -m gateway.training.train", description=__doc__)
@@ -133,8 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("model", type=Path, help="the file to write")
     parser.add_argument("--own", type=Path, nargs="*", default=[], help="requests written for the project")
     chosen = parser.parse_args(arguments)
-    own = [line for file in sorted(chosen.own) for line in _lines(file)]
-    rows = corpus.read(_lines(chosen.data), own, seed=SEED)
+    own = [line for file in sorted(chosen.own) for line in corpus.lines(file)]
+    rows = corpus.read(corpus.lines(chosen.data), own, seed=SEED)
     chosen.model.write_bytes(train(rows).to_bytes())
 
 
