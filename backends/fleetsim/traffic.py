@@ -222,10 +222,10 @@ class Stream:
         request.place, request.level = int(place), int(level)
         if source.refused_share and refused < source.refused_share.get(workload, 0.0):
             request.needs = NEEDS
+        request.confidence = 1.0 - source.label_errors
         if label < source.label_errors:
             others = [name for name in self._lengths if name != workload] or [workload]
             request.label = others[int(other * len(others))]
-            request.confidence = 0.6
         if source.turns > 1.0:
             self._converse(request)
         return request

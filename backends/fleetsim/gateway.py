@@ -1,0 +1,322 @@
+"""The gateway's own core as a router of the simulation: the same decisions, the same learning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from backends.fleetsim.view import NOWHERE
+from gateway.core.classify import Classification
+from gateway.core.decide import Decision, Draw, decide
+from gateway.core.features import WORKLOADS, Features, Hints
+from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Load, Snapshot
+from gateway.core.learn import FAMILIES, MODEL, Arm, Learner, Sample, Span
+from gateway.core.marks import Marks
+from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
+from gateway.core.predict import CHARS_PER_TOKEN, SAMPLED, Home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from backends.fleetsim.model import Model
+    from backends.fleetsim.request import Request
+    from backends.fleetsim.view import Progress, View
+    from gateway.core.predict import ServerModel
+
+LEAST_STEPS: Final = 20
+"""A stream under way tells of itself after so many steps."""
+
+STALE_AFTER: Final = 10.0
+ALIAS: Final = "fleet"
+
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
+def policy(*, scorers: Sequence[tuple[str, float]] = (("seconds", 1.0),), target: str = "") -> Policy:
+    """One route for everything that adds up these scorers.
+
+    Args:
+        scorers: Names and weights, as in a policy file.
+        target: The target model that requests ask for.
+    """
+    route = Route(
+        name="all",
+        match=Match(),
+        prefer=(Selector(),),
+        scorers=tuple(WeightedScorer(name, weight) for name, weight in scorers),
+    )
+    return Policy(
+        aliases={ALIAS: target},
+        routes=(route,),
+        timeouts=Timeouts(),
+        classifier=ClassifierSettings(),
+        allow_pin=True,
+        stale_after=STALE_AFTER,
+        revision="simulated",
+    )
+
+
+class Chosen(NamedTuple):
+    """A decision with what it was made from, for a log of decisions."""
+
+    request: Request
+    features: Features
+    classification: Classification
+    decision: Decision
+
+
+class _Told:
+    """What a request has told the learner so far."""
+
+    __slots__ = ("area", "at", "queue", "steps", "tokens")
+
+    def __init__(self, queue: int) -> None:
+        self.queue = queue
+        self.at = -1.0
+        self.area = 0.0
+        self.steps = 0
+        self.tokens = 0
+
+
+class GatewayRouter:
+    """Drives :func:`gateway.core.decide.decide` and :class:`gateway.core.learn.Learner` in event time.
+
+    Args:
+        models: What each server runs; servers of one name, target and method count as replicas.
+        policy: The routes; every request asks for the model :data:`ALIAS` unless ``alias`` says otherwise.
+        names: Of the backends, as in the fleet file; made from the models where left out.
+        priors: What is believed of each server at first; None for nothing.
+        learns: Whether it learns from what it sees; if not, the priors are all it ever knows.
+        seed: Of the decisions' random numbers.
+        alias: Model name that requests ask for.
+        on_choice: Told of every decision.
+    """
+
+    follows = True
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        policy: Policy,
+        *,
+        names: Sequence[str] = (),
+        priors: Sequence[ServerModel | None] | None = None,
+        learns: bool = True,
+        seed: int = 0,
+        alias: str = ALIAS,
+        on_choice: Callable[[Chosen], None] | None = None,
+    ) -> None:
+        self.tick_seconds = 1.0 if learns else 0.0
+        self.policy = policy
+        self.learner = Learner()
+        self._learns = learns
+        self._random = np.random.default_rng(seed)
+        self._usual = Features(
+            endpoint="chat", model=alias, stream=True, n=1, max_tokens=None, temperature=None,
+            parameters=frozenset(), response_format="text", tool_choice="", tools=0, turns=1,
+            last_role="user", system_chars=0, prompt_chars=0, last_chars=0, language="en",
+            output_language="en", marks=Marks(), hints=Hints(),
+        )  # fmt: skip
+        self._on_choice = on_choice
+        self._names = list(names) or [f"{index}-{model.name}" for index, model in enumerate(models)]
+        self._index = {name: index for index, name in enumerate(self._names)}
+        self._backends = [self._backend(name, model) for name, model in zip(self._names, models, strict=True)]
+        self._models = list(models)
+        self._published: list[ServerModel | None] = list(priors or [None] * len(models))
+        if learns:
+            for index, model in enumerate(models):
+                self._arm(index, model, self._published[index], 0.0)
+        count = len(models)
+        self._states = [BackendState(backend) for backend in self._backends]
+        self._stale = set(range(count))
+        self._snapshot = Snapshot.of(self._states, "simulated")
+        self._area, self._since, self._open = [0.0] * count, [0.0] * count, [0] * count
+        self._homes: dict[object, Home] = {}
+        self._labels: dict[tuple[str, float], Classification] = {}
+        self._publish(0.0)
+
+    def _backend(self, name: str, model: Model) -> Backend:
+        return Backend(
+            name,
+            url=f"http://{name}",
+            target=self.policy.aliases.get(self._usual.model, model.target) or model.target,
+            served_model=model.target,
+            method=model.method,
+            draft_tokens=model.draft_tokens,
+            refuses=REFUSED_WITH_DRAFT if model.draft_tokens else _NOTHING,
+            max_in_flight=1_000_000,
+        )
+
+    def _arm(self, index: int, model: Model, prior: ServerModel | None, now: float) -> None:
+        arm = Arm(
+            fingerprint=f"{model.target}/{model.name}/{model.method}/{model.draft_tokens}",
+            target=model.target,
+            draft_tokens=model.draft_tokens,
+            family=FAMILIES.get(model.method, MODEL),
+            prior=prior,
+            max_running=model.max_sequences,
+        )
+        self.learner.arm(self._names[index], arm, now)
+
+    def choose(self, request: Request, view: View, now: float) -> int:
+        """Ask the core."""
+        features = self._features(request)
+        classification = self._classification(request)
+        draw = Draw(*self._random.random(2).tolist())
+        home = self._homes.get(request.prefix) if request.prefix is not None else None
+        decision = decide(features, classification, self._look(view), self.policy, draw, now, home)
+        if not isinstance(decision, Decision):
+            return NOWHERE
+        if self._on_choice is not None:
+            self._on_choice(Chosen(request, features, classification, decision))
+        return self._index[decision.candidates[0].backend]
+
+    def _features(self, request: Request) -> Features:
+        chars = int(request.prompt_tokens * CHARS_PER_TOKEN)
+        return replace(self._usual, parameters=request.needs, prompt_chars=chars, last_chars=chars)
+
+    def _classification(self, request: Request) -> Classification:
+        key = request.label, request.confidence
+        found = self._labels.get(key)
+        if found is None:
+            label, sure = key
+            rest = (1.0 - sure) / (len(WORKLOADS) - 1)
+            scores = {
+                name: sure if name == label else rest for name in WORKLOADS if name == label or rest > 0.0
+            }
+            found = self._labels[key] = Classification(label, sure, "model:simulated", scores)
+        return found
+
+    def _look(self, view: View) -> Snapshot:
+        """The fleet as the gateway knows it now; only what has changed is made anew."""
+        states = self._states
+        for index, (state, healthy) in enumerate(zip(states, view.healthy, strict=True)):
+            if state.healthy != healthy:
+                self._stale.add(index)
+            scraped = view.scraped[index]
+            if scraped >= 0.0 and (state.load is None or state.load.at != scraped):
+                self._stale.add(index)
+        if self._stale:
+            for index in self._stale:
+                states[index] = self._state(index, view)
+            self._stale.clear()
+            self._snapshot = Snapshot(tuple(states), self._snapshot.revision, self._snapshot.roster)
+        return self._snapshot
+
+    def _state(self, index: int, view: View) -> BackendState:
+        scraped = view.scraped[index]
+        load = (
+            Load(view.running[index], view.waiting[index], view.kv_usage[index], scraped)
+            if scraped >= 0.0
+            else None
+        )
+        return BackendState(
+            backend=self._backends[index],
+            in_flight=view.in_flight[index],
+            since_load=view.since_scrape[index],
+            load=load,
+            healthy=view.healthy[index],
+            reason="" if view.healthy[index] else "it did not answer",
+            model=self._published[index],
+        )
+
+    def _publish(self, now: float) -> None:
+        if self._learns:
+            known = self.learner.publish(now)
+            self._published = [known[name] for name in self._names]
+        self._stale.update(range(len(self._names)))
+
+    def _count(self, index: int, view: View, now: float) -> None:
+        """Keep the integral of open requests over time, for mean batch sizes."""
+        self._area[index] += self._open[index] * (now - self._since[index])
+        self._since[index], self._open[index] = now, view.in_flight[index]
+        self._stale.add(index)
+
+    def _area_at(self, index: int, now: float) -> float:
+        return self._area[index] + self._open[index] * (now - self._since[index])
+
+    def sent(self, request: Request, view: View, now: float) -> None:
+        """Keep what the queue was."""
+        index = request.server
+        self._count(index, view, now)
+        request.mark = _Told(view.in_flight[index] - 1)
+        if request.prefix is not None:
+            known = float(request.prompt_tokens + request.output_tokens)
+            self._homes[request.prefix] = Home(self._names[index], known)
+
+    def first(self, request: Request, _view: View, now: float) -> None:
+        """Tell the learner of the time to the first token."""
+        told = request.mark
+        if not self._learns or not isinstance(told, _Told):
+            return
+        told.at, told.area = now, self._area_at(request.server, now)
+        self.learner.update(
+            Sample(
+                backend=self._names[request.server],
+                at=now,
+                classes=self._classes(request),
+                stratum=SAMPLED,
+                prompt_tokens=request.prompt_tokens,
+                prompt_chars=int(request.prompt_tokens * CHARS_PER_TOKEN),
+                prefill_tokens=request.prompt_tokens - request.cached_tokens,
+                ttft=now - request.sent,
+                queue=told.queue,
+            )
+        )
+
+    def _classes(self, request: Request) -> Mapping[str, float]:
+        return self._classification(request).weights
+
+    def ended(self, request: Request, view: View, now: float) -> None:
+        """Tell the learner of the whole answer."""
+        told = request.mark
+        index = request.server
+        if self._learns and isinstance(told, _Told) and told.at >= 0.0 and request.produced:
+            whole = request.produced >= request.output_tokens
+            self._tell(
+                request, told, now, request.steps, request.produced - 1,
+                request.output_tokens if whole else None,
+            )  # fmt: skip
+        if index >= 0:
+            self._count(index, view, now)
+
+    def _tell(
+        self, request: Request, told: _Told, now: float, steps: int, tokens: int, output: int | None
+    ) -> None:
+        index = request.server
+        area, seconds = self._area_at(index, now), now - told.at
+        taken = steps - told.steps
+        spans = (Span((area - told.area) / seconds, seconds, taken),) if taken and seconds > 0.0 else ()
+        self.learner.update(
+            Sample(
+                backend=self._names[index],
+                at=now,
+                classes=self._classes(request),
+                stratum=SAMPLED,
+                prompt_tokens=request.prompt_tokens,
+                prompt_chars=int(request.prompt_tokens * CHARS_PER_TOKEN),
+                steps=taken,
+                decoded=tokens - told.tokens,
+                spans=spans,
+                output_tokens=output,
+            )
+        )
+        told.at, told.area, told.steps, told.tokens = now, area, steps, tokens
+
+    def tick(self, progress: Callable[[int], list[Progress]], view: View, now: float) -> None:
+        """Let the streams under way tell of themselves, and publish what is known."""
+        for index, model in enumerate(view.models):
+            if model is not self._models[index]:
+                self._models[index] = model
+                self._backends[index] = self._backend(self._names[index], model)
+                self._arm(index, model, None, now)
+                self._snapshot = Snapshot.of(
+                    [BackendState(backend) for backend in self._backends], "simulated again"
+                )
+            for one in progress(index):
+                told = one.request.mark
+                if isinstance(told, _Told) and told.at >= 0.0 and one.steps - told.steps >= LEAST_STEPS:
+                    self._tell(one.request, told, now, one.steps, one.tokens, None)
+        self._publish(now)
