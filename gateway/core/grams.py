@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -75,6 +76,9 @@ def _tables() -> tuple[Codes, NDArray[np.int8]]:
 
 
 _STANDS, _IN_WORD = _tables()
+_ASCII: Final = 128
+_ASCII_STANDS: Final = _STANDS[:_ASCII].astype(np.uint8).tobytes().ljust(256)
+_ASCII_IN_WORD: Final = _IN_WORD[_STANDS[:_ASCII]].tobytes().ljust(256, b"\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,44 +109,66 @@ def _regions(view: RequestView) -> tuple[str, str, str]:
     return last, " ".join(rules)[:AROUND_CHARS], " ".join(said)[-AROUND_CHARS:]
 
 
-def _units(text: str) -> bytes:
-    """The UTF-16 units of a text in lower case, between spaces."""
-    return f" {text.lower()[: _LONGEST // 2 - 2]} ".encode("utf-16-le", "surrogatepass")
+class _Ends(NamedTuple):
+    """How the ends of a message are hashed: its words at some places, times factors, and what is added.
+
+    Attributes:
+        pairs: Pairs of words among the first; their hashes follow those of the first words.
+    """
+
+    places: NDArray[np.intp]
+    factors: Hashes
+    added: Hashes
+    pairs: int
 
 
-def _codes(units: bytes) -> Codes:
-    """The units as far as they are told apart."""
-    return _STANDS[np.frombuffer(units, np.uint16)]
+@cache
+def _ends(words: int) -> _Ends:
+    """For a message of so many words; of more than :data:`_OPENING` it is always the same."""
+    opening, closing, numbered = min(words, _OPENING), min(words, _CLOSING), min(words, _PLACES)
+    kinds = (
+        (range(opening), _OPEN),
+        (range(opening - 1), _OPEN_PAIR),
+        (range(-closing, 0), _CLOSE),
+        (range(numbered), _PLACE),
+    )
+    places = [place for kind, _ in kinds for place in kind]
+    factors = [factor for kind, factor in kinds for _ in kind]
+    added = np.zeros(len(places), np.uint64)
+    added[len(places) - numbered :] = _PLACE_SALTS[:numbered]
+    return _Ends(np.array(places), np.array(factors), added, opening - 1)
 
 
-def _word_ends(codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where the words of a text begin, and where they end."""
-    steps = np.diff(_IN_WORD[codes])
-    return np.flatnonzero(steps == 1) + 1, np.flatnonzero(steps == -1) + 1
+def _lowered(text: str) -> str:
+    """A text in lower case, between spaces."""
+    return f" {text.lower()[: _LONGEST // 2 - 2]} "
 
 
-def _words(codes: Codes, wide: Hashes) -> Hashes:
+def _read(lowered: str) -> tuple[Hashes, NDArray[np.intp]]:
+    """The UTF-16 units as far as they are told apart; after which ones words begin and end in turn."""
+    if lowered.isascii():  # translating bytes takes a fifth of looking units up
+        raw = lowered.encode()
+        wide = np.frombuffer(raw.translate(_ASCII_STANDS), np.uint8).astype(np.uint64)
+        in_word = np.frombuffer(raw.translate(_ASCII_IN_WORD), np.int8)
+    else:
+        codes = _STANDS[np.frombuffer(lowered.encode("utf-16-le", "surrogatepass"), np.uint16)]
+        wide = codes.astype(np.uint64)
+        in_word = _IN_WORD[codes]
+    return wide, (in_word[1:] != in_word[:-1]).nonzero()[0]
+
+
+def _words(wide: Hashes, borders: NDArray[np.intp]) -> Hashes:
     """A hash of each word: differences of the running sum of units times powers, brought to one power."""
-    starts, ends = _word_ends(codes)
-    sums = np.zeros(len(wide) + 1, np.uint64)
-    np.cumsum(wide * _POWERS[: len(wide)], out=sums[1:])
-    return (sums[ends] - sums[starts]) * _UNPOWERS[starts]
+    sums = np.add.accumulate(wide * _POWERS[: len(wide)])[borders]
+    return (sums[1::2] - sums[::2]) * _UNPOWERS[1:][borders[::2]]
 
 
 def _of_message(words: Hashes, *, offered: bool) -> list[Hashes]:
     """What the last message has beyond the others: how it begins and ends, and its words beside tools."""
-    opening = words[:_OPENING]
-    places = words[:_PLACES]
-    kinds = [
-        np.concatenate(
-            (
-                opening * _OPEN,
-                opening[:-1] * _OPEN_PAIR + opening[1:],
-                words[-_CLOSING:] * _CLOSE,
-                places * _PLACE + _PLACE_SALTS[: len(places)],
-            )
-        )
-    ]
+    ends = _ends(min(len(words), _OPENING))
+    hashes = words[ends.places] * ends.factors + ends.added
+    hashes[ends.pairs + 1 :][: ends.pairs] += words[1:][: ends.pairs]
+    kinds = [hashes]
     if offered:
         first = words[:_OFFERED]
         kinds.append(np.concatenate((first * _OFFER, first[:-1] * _OFFER_PAIR + first[1:])))
@@ -150,7 +176,7 @@ def _of_message(words: Hashes, *, offered: bool) -> list[Hashes]:
 
 
 def _buckets(hashes: Hashes) -> NDArray[np.int64]:
-    return (hashes >> _SHIFT).astype(np.int64)
+    return (hashes >> _SHIFT).view(np.int64)
 
 
 def read(view: RequestView) -> Grams:
@@ -160,16 +186,11 @@ def read(view: RequestView) -> Grams:
     for region, text in enumerate(_regions(view)):
         if not text:
             continue
-        codes = _codes(_units(text))
-        wide = codes.astype(np.uint64)
+        wide, borders = _read(_lowered(text))
         salt = _SALTS[region]
-        count = len(wide) - _GRAM + 1
-        if count > 0:
-            grams = np.full(count, salt)
-            for place in range(_GRAM):
-                grams += wide[place : place + count] * _CHARS[place]
-            kinds.append(grams)
-        words = _words(codes, wide)
+        if len(wide) >= _GRAM:
+            kinds.append(np.correlate(wide, _CHARS, "valid") + salt)
+        words = _words(wide, borders)
         if len(words):
             kinds.append(words * _WORD + salt)
             kinds.append(words[:-1] * _PAIR + words[1:] + salt)
@@ -177,17 +198,23 @@ def read(view: RequestView) -> Grams:
                 kinds += _of_message(words, offered=offered)
     if not kinds:
         return NOTHING
-    lengths = [len(kind) for kind in kinds]
-    each = np.array([max(length, 1) ** -0.5 for length in lengths], np.float32)
-    return Grams(_buckets(np.concatenate(kinds)), np.repeat(each, lengths))
+    hashes = np.concatenate(kinds)
+    weights = np.empty(len(hashes), np.float32)
+    end = 0
+    for kind in kinds:
+        start, end = end, end + len(kind)
+        weights[start:end] = max(end - start, 1) ** -0.5
+    return Grams(_buckets(hashes), weights)
 
 
 def message_words(view: RequestView) -> tuple[list[str], NDArray[np.int64]]:
     """The words of the last user message as far as it is read, and the bucket of each."""
-    raw = _units(_regions(view)[0])
-    codes = _codes(raw)
+    lowered = _lowered(_regions(view)[0])
+    wide, borders = _read(lowered)
+    raw = lowered.encode("utf-16-le", "surrogatepass")
+    ends = (2 * (borders + 1)).tolist()
     words = [
-        raw[2 * start : 2 * end].decode("utf-16-le", "replace")
-        for start, end in zip(*_word_ends(codes), strict=True)
+        raw[start:end].decode("utf-16-le", "replace")
+        for start, end in zip(ends[::2], ends[1::2], strict=True)
     ]
-    return words, _buckets(_words(codes, codes.astype(np.uint64)) * _WORD + _SALTS[0])
+    return words, _buckets(_words(wide, borders) * _WORD + _SALTS[0])

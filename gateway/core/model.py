@@ -122,6 +122,7 @@ class TrainedClassifier:
         self._model = model
         # One machine word a bucket: eight columns are fetched at the price of one.
         self._rows = np.ascontiguousarray(model.table).view(np.uint64).ravel()
+        self._weights, self._bias = model.weights[:-1], model.weights[-1]
         self._source = f"model:{model.version}"
 
     def label(self, view: RequestView, features: Features) -> Classification:
@@ -151,13 +152,11 @@ class TrainedClassifier:
         foreign = 1 / (1 + exp(min(max(-odds / language, -30.0), 30.0)))
         return compose([one / total for one in steep], foreign)
 
-    def _logits(self, view: RequestView, row: NDArray[np.float32]) -> NDArray[np.float64]:
-        read, model = grams.read(view), self._model
+    def _logits(self, view: RequestView, row: NDArray[np.float32]) -> NDArray[np.float32]:
+        read = grams.read(view)
         cells = self._rows[read.buckets].view(np.int8).reshape(-1, _PACKED).astype(np.float32)
-        hashed = (read.weights @ cells)[:_COLUMNS] * model.scales
-        logits: NDArray[np.float64] = (hashed + row @ model.weights[:-1] + model.weights[-1]).astype(
-            np.float64
-        )
+        hashed = (read.weights @ cells)[:_COLUMNS] * self._model.scales
+        logits: NDArray[np.float32] = hashed + row @ self._weights + self._bias
         return logits
 
     def reasons(self, view: RequestView, features: Features, label: str, *, count: int = 4) -> list[str]:

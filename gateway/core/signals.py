@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from math import log1p
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,6 @@ from gateway.core.language import UNKNOWN
 from gateway.core.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from gateway.core.features import Features
@@ -87,6 +86,9 @@ NAMES: Final = (
 
 _NO_TOOLS: Final = (0.0,) * (len(_BESIDE_TOOLS) + len(_WITH_TOOLS))
 _NO_OTHER_LANGUAGE: Final = (0.0,) * len(_IN_OTHER_LANGUAGES)
+_BY_RULE: Final = tuple(
+    tuple(number == rule for number in range(len(RULES))) for rule in range(len(RULES) + 1)
+)
 
 
 def first_rule(features: Features) -> int:
@@ -94,60 +96,55 @@ def first_rule(features: Features) -> int:
     return next((number for number, rule in enumerate(RULES) if rule.fits(features)), len(RULES))
 
 
-def _values(features: Features, rule: int) -> Iterator[float]:
+def _values(features: Features, rule: int) -> list[float]:
     f, m = features, features.marks
     foreign = f.output_language not in _ENGLISH
     offered = f.tools > 0 and f.tool_choice != "none"
     turns = f.turns - (f.system_chars > 0)
-    yield foreign
-    yield f.output_language == UNKNOWN
-    yield f.language not in _ENGLISH
-    yield f.language == UNKNOWN
-    yield f.output_language != f.language
-    yield offered
-    yield f.tools == 1
-    yield f.tools > 3
-    yield f.tools > 0 and f.tool_choice in {"required", "named"}
-    yield f.tool_choice == "none"
-    yield f.response_format != "text"
-    yield f.last_role == "tool"
-    yield f.last_role == "assistant"
-    yield f.system_chars > 0
-    yield f.system_chars > 300
-    yield f.system_chars > 1200
-    yield turns > 1
-    yield turns > 4
-    yield from _flags(m)
     counts = _counts(m)
-    for count in counts:
-        yield _LOGS[min(count, _HIGHEST_COUNT)]
-    for count in counts:
-        yield count > 0
-    for chars in _SUPPLIED:
-        yield m.supplied_chars > chars
-    yield min(log1p(m.supplied_chars) / 7, 2.0)
-    for chars in _LENGTHS:
-        yield f.last_chars > chars
-    yield m.tool_overlap / (1 + f.last_chars / _LINE)
+    values = [
+        foreign,
+        f.output_language == UNKNOWN,
+        f.language not in _ENGLISH,
+        f.language == UNKNOWN,
+        f.output_language != f.language,
+        offered,
+        f.tools == 1,
+        f.tools > 3,
+        f.tools > 0 and f.tool_choice in {"required", "named"},
+        f.tool_choice == "none",
+        f.response_format != "text",
+        f.last_role == "tool",
+        f.last_role == "assistant",
+        f.system_chars > 0,
+        f.system_chars > 300,
+        f.system_chars > 1200,
+        turns > 1,
+        turns > 4,
+        *_flags(m),
+        *[_LOGS[min(count, _HIGHEST_COUNT)] for count in counts],
+        *[count > 0 for count in counts],
+        *[m.supplied_chars > chars for chars in _SUPPLIED],
+        min(log1p(m.supplied_chars) / 7, 2.0),
+        *[f.last_chars > chars for chars in _LENGTHS],
+        m.tool_overlap / (1 + f.last_chars / _LINE),
+    ]
     if offered:
-        for mark in _beside_tools(m):
-            yield mark > 0
-        yield m.tool_overlap > 1
-        yield m.tool_overlap > 3
-        yield turns == 1
-        yield f.last_chars > 600
-        yield f.last_chars < 100
-        yield foreign
+        values += [mark > 0 for mark in _beside_tools(m)]
+        values += (
+            m.tool_overlap > 1,
+            m.tool_overlap > 3,
+            turns == 1,
+            f.last_chars > 600,
+            f.last_chars < 100,
+            foreign,
+        )
     else:
-        yield from _NO_TOOLS
-    if foreign:
-        for mark in _in_other_languages(m):
-            yield mark > 0
-    else:
-        yield from _NO_OTHER_LANGUAGE
-    yield m.code_before and m.follows_up
-    for number in range(len(RULES)):
-        yield number == rule
+        values += _NO_TOOLS
+    values += [mark > 0 for mark in _in_other_languages(m)] if foreign else _NO_OTHER_LANGUAGE
+    values.append(m.code_before and m.follows_up)
+    values += _BY_RULE[rule]
+    return values
 
 
 def read(features: Features, rule: int) -> NDArray[np.float32]:
@@ -160,4 +157,4 @@ def read(features: Features, rule: int) -> NDArray[np.float32]:
     Returns:
         One number for each of :data:`NAMES`.
     """
-    return np.fromiter(_values(features, rule), np.float32)
+    return np.frombuffer(array("f", _values(features, rule)), np.float32)
