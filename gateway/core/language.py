@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.core.language_words import BY_LETTER, BY_NAME, BY_WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 UNKNOWN: Final = "und"
 """Where a text gives no hint: no letters, or Latin letters without a known stop word."""
@@ -116,24 +119,35 @@ def _letters(text: str, choices: tuple[tuple[str, re.Pattern[str]], ...], otherw
     return next((code for code, pattern in choices if pattern.search(text)), otherwise)
 
 
+def _worths(table: Mapping[str, tuple[str, ...]], single: float) -> dict[str, list[tuple[str, float]]]:
+    """Of each token: its languages and what it counts for each; one letter counts ``single``."""
+    return {
+        token: [(code, (single if len(token) == 1 else 1.0) / len(codes)) for code in codes]
+        for token, codes in table.items()
+    }
+
+
+_WORTH_OF_WORD: Final = _worths(BY_WORD, _SINGLE)
+_WORTH_OF_LETTER: Final = _worths(BY_LETTER, 1.0)
+
+
 def _latin(text: str) -> str:
     text = text.lower()
     scores = {"en": _TIE}
-    ascii_only = text.isascii()
-    words = _ascii_words(text) if ascii_only else _LATIN_WORDS.findall(text)
-    letters = () if ascii_only else _MARKED.findall(text)
-    for found, table in ((words, BY_WORD), (letters, BY_LETTER)):
-        for token in dict.fromkeys(found):
-            codes = table.get(token, ())
-            worth = (_SINGLE if len(token) == 1 and table is BY_WORD else 1.0) / (len(codes) or 1)
-            for code in codes:
+    if text.isascii():
+        known = [(_ascii_words(text), _WORTH_OF_WORD)]
+    else:
+        known = [(_LATIN_WORDS.findall(text), _WORTH_OF_WORD), (_MARKED.findall(text), _WORTH_OF_LETTER)]
+    for found, worths in known:
+        for token in dict.fromkeys(filter(worths.__contains__, found)):
+            for code, worth in worths[token]:
                 scores[code] = scores.get(code, 0.0) + worth
     best = max(scores, key=scores.__getitem__)
     return best if scores[best] >= _ENOUGH else UNKNOWN
 
 
 def _language(text: str) -> str:
-    script = _script(text) if _NOT_LATIN.search(text) else None
+    script = None if text.isascii() or not _NOT_LATIN.search(text) else _script(text)
     if script is None:
         return _latin(text)
     if script == "cyrillic":
@@ -164,11 +178,12 @@ def requested(text: str) -> str | None:
         A code of :data:`LANGUAGES`, or None where the text asks for none.
     """
     text = text.lower()
-    if not BY_NAME.keys().isdisjoint(_ascii_words(text) if text.isascii() else _WORDS.findall(text)):
+    ascii_only = text.isascii()
+    if not BY_NAME.keys().isdisjoint(_ascii_words(text) if ascii_only else _WORDS.findall(text)):
         match = _ASKED.search(text)
         if match:
             return BY_NAME[match[match.lastindex or 0]]
-    if _NOT_LATIN.search(text) is None:
+    if ascii_only or _NOT_LATIN.search(text) is None:
         return None
     match = _ASKED_DENSE.search(text)
     return BY_NAME[match[match.lastindex or 0]] if match else None
