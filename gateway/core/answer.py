@@ -25,6 +25,7 @@ _SUM: Final = re.compile(
     r"[\d)x]\s*(?:[-+*/\u00d7\u00f7^]|\\times|\\cdot)\s*[\d(x][^=\n]{0,40}=|=\s*[-$\u20ac\u00a3]?\d|\u2248\s*\d"
 )
 _MOST_CODE_LINES: Final = 3
+_FEWEST_FORMULAS: Final = 2
 
 
 def nature(opening: str, *, calls_tool: bool) -> str:
@@ -42,13 +43,23 @@ def nature(opening: str, *, calls_tool: bool) -> str:
     text = opening[:OPENING_CHARS]
     if len(text.strip()) < _FEWEST_CHARS:
         return ""
-    fence = _FENCE.search(text)
+    fence = _FENCE.search(text) if "```" in text else None
     if (fence and fence[1].lower() not in _PROSE) or _code_lines(text) >= _MOST_CODE_LINES:
         return "code"
-    if len(lexicon.LATEX.findall(text)) + len(_SUM.findall(text)) >= 2:
+    if _formulas(text) >= _FEWEST_FORMULAS:
         return "math"
     return "multilingual" if language.detect(text) not in {"en", language.UNKNOWN} else TEXT
 
 
 def _code_lines(text: str) -> int:
-    return sum(1 for line in text.lower().splitlines() if lexicon.CODE_LINE.match(line))
+    lines = text.lower().splitlines()
+    if len(lines) < _MOST_CODE_LINES:
+        return 0
+    return sum(1 for line in lines if lexicon.CODE_LINE.match(line))
+
+
+def _formulas(text: str) -> int:
+    """Formulas and sums, looked for only where the signs are without which there are none."""
+    latex = "\\" in text or "$" in text or not text.isascii()
+    sums = "=" in text or "\u2248" in text
+    return (len(lexicon.LATEX.findall(text)) if latex else 0) + (len(_SUM.findall(text)) if sums else 0)
