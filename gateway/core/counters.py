@@ -1,4 +1,4 @@
-"""Speculation counters of a server's ``/metrics``: read, summed over its engines, and compared over time."""
+"""Counters of drafts and steps of a server: read off its ``/metrics``, summed over engines, and compared."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Final
 
 _SAMPLE: Final = re.compile(
     rb"^vllm:(spec_decode_num_drafts|spec_decode_num_draft_tokens|spec_decode_num_accepted_tokens"
-    rb"|spec_decode_num_accepted_tokens_per_pos|generation_tokens)(?:_(total|created))?"
+    rb"|spec_decode_num_accepted_tokens_per_pos|generation_tokens|inter_token_latency_seconds_(?:count|sum)"
+    rb"|iteration_tokens_total_count|prompt_tokens_by_source)(?:_(total|created))?"
     rb'(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)',
     re.MULTILINE,
 )
 """Older servers leave ``_total`` away."""
 
+_COMPUTED: Final = b'source="local_compute"'
 _POSITION: Final = re.compile(rb'(?:^|,)position="(\d+)"')
 
 
@@ -29,6 +31,10 @@ class Counters:
         by_position: Accepted ones by their place in the draft; as many as a draft has tokens.
         generated: Tokens of answers.
         started: When the server began to count, Unix seconds.
+        steps: Decode steps of sequences: each engine step counts once for every sequence in it.
+        step_seconds: Their seconds added up.
+        iterations: Steps of the engine, counted once.
+        computed: Prompt tokens computed, those found in a cache left out.
         at: Monotonic seconds of the scrape.
     """
 
@@ -39,6 +45,10 @@ class Counters:
     by_position: tuple[float, ...] = ()
     generated: float | None = None
     started: float | None = None
+    steps: float | None = None
+    step_seconds: float | None = None
+    iterations: float | None = None
+    computed: float | None = None
 
     @property
     def speculates(self) -> bool:
@@ -86,6 +96,9 @@ def parse_counters(page: bytes, at: float) -> Counters:
         if kind == b"created":
             # Each engine counts from its own start; the youngest tells of the last restart.
             started = value if started is None else max(started, value)
+        elif name == b"prompt_tokens_by_source":
+            if _COMPUTED in labels:
+                sums[name] = sums.get(name, 0.0) + value
         elif position := _POSITION.search(labels):
             place = int(position[1])
             positions[place] = positions.get(place, 0.0) + value
@@ -99,6 +112,10 @@ def parse_counters(page: bytes, at: float) -> Counters:
         by_position=tuple(positions[place] for place in sorted(positions)),
         generated=sums.get(b"generation_tokens"),
         started=started,
+        steps=sums.get(b"inter_token_latency_seconds_count"),
+        step_seconds=sums.get(b"inter_token_latency_seconds_sum"),
+        iterations=sums.get(b"iteration_tokens_total_count"),
+        computed=sums.get(b"prompt_tokens_by_source"),
     )
 
 

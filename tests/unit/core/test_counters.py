@@ -42,6 +42,8 @@ def test_a_real_page_is_read() -> None:
     assert found.generated == 1200
     assert found.started == pytest.approx(1_795_989_839.0494, abs=1)
     assert found.speculates
+    assert (found.steps, found.iterations, found.computed) == (410, 414, 12)
+    assert found.step_seconds == pytest.approx(2.4416, abs=1e-4)
 
 
 def test_what_a_baseline_does_not_count_is_not_zero() -> None:

@@ -1,0 +1,84 @@
+"""Owner of the servers' step times by batch, and of what they tell of drafting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.core.counters import restarted
+from gateway.core.draft_latency import StepTimes, estimates, window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gateway.core.counters import Counters
+    from gateway.core.draft_latency import Estimate
+    from gateway.core.fleet import Backend, Snapshot
+
+
+class DraftLatency:
+    """Step times of all servers since each was last started. One event loop owns it; telemetry reads."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot], *, window: float = 10.0) -> None:
+        """Know nothing yet.
+
+        Args:
+            snapshot: Gives the fleet as it is.
+            window: Seconds of the windows that counters are compared over.
+        """
+        self._snapshot = snapshot
+        self._window = window
+        self._marks: dict[str, Counters] = {}
+        self._last: dict[str, Counters] = {}
+        self._times: dict[str, StepTimes] = {}
+
+    def counted(self, backend: str, counters: Counters) -> None:
+        """Take in what a backend's server has counted so far."""
+        last = self._last.get(backend)
+        self._last[backend] = counters
+        if last is None or restarted(last, counters):
+            # Nothing says that it runs what it ran before.
+            self._times[backend] = StepTimes()
+            self._marks[backend] = counters
+        elif counters.at - self._marks[backend].at >= self._window:
+            if (found := window(self._marks[backend], counters)) is not None:
+                self._times[backend].add(found)
+            self._marks[backend] = counters
+
+    def estimates(self) -> Iterator[tuple[Backend, list[Estimate]]]:
+        """Every backend with a draft, and what drafting takes there by batch, as far as can be told."""
+        backends = [state.backend for state in self._snapshot().states]
+        for backend in backends:
+            times = self._times.get(backend.name)
+            if backend.is_baseline or times is None:
+                continue
+            like = [
+                self._times[one.name]
+                for one in backends
+                if one.is_baseline and one.target == backend.target and one.name in self._times
+            ]
+            yield backend, estimates(times, like)
+
+    def usual(self) -> Iterator[tuple[str, Estimate]]:
+        """For each backend where drafting can be told apart, the estimate at the batch it was most at."""
+        for backend, found in self.estimates():
+            told = [one for one in found if one.seconds is not None]
+            if told:
+                yield backend.name, max(told, key=lambda one: one.windows)
+
+    def as_json(self) -> dict[str, list[dict[str, Any]]]:
+        """All estimates by backend, as plain data; seconds."""
+        return {
+            backend.name: [
+                {
+                    "batch": round(one.batch, 2),
+                    "step": one.step,
+                    "draft": one.seconds,
+                    "low": one.low,
+                    "high": one.high,
+                    "most": one.most,
+                    "grade": "estimate",
+                }
+                for one in found
+            ]
+            for backend, found in self.estimates()
+        }
