@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from gateway.core.classify import Classification
+from gateway.core.curve import affine
 from gateway.core.decide import Draw, NoCandidate
 from gateway.core.features import Features, Hints
-from gateway.core.fleet import Backend, BackendState, Load, Snapshot
+from gateway.core.fleet import Backend, BackendState, Guide, Load, Snapshot
 from gateway.core.marks import Marks
 from gateway.core.outcome import Attempt, Outcome, Record, Trace
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
+from gateway.core.predict import ServerModel
 
 ALIAS = "tiny"
 TARGET = "org/Tiny"
 ANY = Selector()
+SERVER_MODEL = ServerModel(
+    "one",
+    other_steps_per_token=0.4,
+    step_seconds=affine(0.02, 1.0),
+    prefill_seconds=1e-5,
+    other_output_tokens=300.0,
+    prompt_tokens={"chat": 300.0, "code": 300.0},
+)
 UNDRAWN = Draw(explore=0.999, tie=0.0)
 
 
@@ -33,8 +44,9 @@ def load(running: int = 0, waiting: int = 0, kv_usage: float | None = None, at: 
     return Load(running, waiting, kv_usage, at)
 
 
-def snapshot(*states: BackendState) -> Snapshot:
-    return Snapshot.of(states, "fleet-1")
+def snapshot(*states: BackendState, guide: Guide | None = None) -> Snapshot:
+    found = Snapshot.of(states, "fleet-1")
+    return found if guide is None else replace(found, guide=guide)
 
 
 def features(**given: Any) -> Features:

@@ -3,81 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core import reasons
+from gateway.core.choice import Candidate, CostPart, Draw, Ordered, learned, order
+from gateway.core.classes import DEFAULT
 from gateway.core.filters import incapable, unavailable
+from gateway.core.policy import STATIC
 from gateway.core.predict import ask
 from gateway.core.refusal import back_in, refusal, why_rejected
-from gateway.core.scorers import SCORERS, Costing
+from gateway.core.roles import inside
+from gateway.core.scorers import Costing
 from gateway.core.selectors import Ranking, matches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gateway.core.classes import ServiceClass
     from gateway.core.classify import Classification
     from gateway.core.features import Features
     from gateway.core.fleet import BackendState, Snapshot
-    from gateway.core.policy import Policy, Route, WeightedScorer
+    from gateway.core.plan import Plan
+    from gateway.core.policy import Policy, Route
     from gateway.core.predict import Home
 
     Ranked = tuple[BackendState, int]
     """A state with its rank in the route's preferences."""
 
+__all__ = ["Candidate", "CostPart", "Decision", "Draw", "NoCandidate", "Rejected", "decide"]
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """This request's random numbers, uniform in [0, 1), so that a decision can be replayed.
-
-    Attributes:
-        explore: Decides whether the request goes to the baseline share.
-        tie: Breaks ties between equal costs.
-    """
-
-    explore: float
-    tie: float
+_CANARY: Final = 100
+"""Place of the number that decides who decides, among those that come from a draw."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostPart:
-    """One scorer's part of a candidate's cost.
-
-    Attributes:
-        scorer: YAML name of the scorer.
-        value: Its cost, in the scorer's own unit; lower is better.
-        weight: What the policy multiplies it by.
-    """
-
-    scorer: str
-    value: float
-    weight: float
-
-
-# A decision holds one of the next two for each backend of the target. As tuples they are immutable too, and
-# made in half the time that a frozen dataclass takes: with 1,000 backends that is 0.2 ms of 1.
-class Candidate(NamedTuple):
-    """A backend that may take the request, with what it costs.
-
-    Attributes:
-        cost: The sum of ``values``, weighted.
-        values: The cost by each scorer, in the order of ``scorers``.
-        scorers: Those of the route.
-    """
-
-    backend: str
-    cost: float
-    values: tuple[float, ...]
-    scorers: tuple[WeightedScorer, ...] = ()
-
-    @property
-    def parts(self) -> tuple[CostPart, ...]:
-        """What the cost is made of."""
-        return tuple(
-            CostPart(scorer.name, value, scorer.weight)
-            for scorer, value in zip(self.scorers, self.values, strict=True)
-        )
-
-
+# A tuple, as there is one for each backend that is out, which may be a thousand.
 class Rejected(NamedTuple):
     """A backend that may not take the request.
 
@@ -99,7 +58,10 @@ class Decision:
         route: Name of the route that took the request.
         target: The target model that every candidate serves.
         reason: Why the first candidate is first, a code of :mod:`gateway.core.reasons`.
-        propensity: Probability with which this policy sends such a request to the first candidate.
+        propensity: Probability with which this policy sends such a request to the first candidate, replicas
+            of one configuration that are drawn from many counting as one.
+        service: Name of the service class.
+        shadow: The backend that the learnt score would take, where that does not decide; "" otherwise.
     """
 
     route: str
@@ -111,6 +73,8 @@ class Decision:
     max_attempts: int
     policy_revision: str
     fleet_revision: str
+    service: str = DEFAULT.name
+    shadow: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +105,7 @@ def decide(
     draw: Draw,
     now: float,
     home: Home | None = None,
+    service: ServiceClass | None = None,
 ) -> Decision | NoCandidate:
     """Choose where a request goes.
 
@@ -155,6 +120,7 @@ def decide(
         draw: This request's random numbers.
         now: Monotonic seconds.
         home: Where the conversation was answered last, if that is known.
+        service: Its class; None for the default one.
     """
     target = policy.aliases.get(features.model, features.model)
     pool = snapshot.roster.pool(target)
@@ -187,10 +153,31 @@ def decide(
             back_in=back_in(sorted_pool.rejected, states, now),
         )
 
-    costing = Costing(chosen_from, now, policy.stale_after, ask(features, classification), home)
-    usual = _order(costing, route, draw)
+    service = service or DEFAULT
+    costing = Costing(
+        chosen_from, now, policy.stale_after, ask(features, classification), home, service.limits
+    )
+    explores = _explores(policy, snapshot, features, classification, service, home)
+    usual, shadow = _choose(costing, route, policy, snapshot.guide.plan.get(target), service, draw, explores)
+    if usual is None:
+        return NoCandidate(
+            kind=reasons.ALL_REJECTED,
+            detail=f"no server that class {service.name} may use has room",
+            busy=True,
+            route=route.name,
+            rejected=(
+                *sorted_pool.rejected,
+                *(
+                    Rejected(one.backend.name, reasons.KEPT_FOR_OTHERS, "kept for other classes")
+                    for one, _ in chosen_from
+                ),
+            ),
+            policy_revision=policy.revision,
+            fleet_revision=snapshot.revision,
+        )
     ordered, rejected, share = usual.candidates, sorted_pool.rejected, route.baseline_share
-    reason, propensity = _reason(features, sorted_pool), usual.chance(ordered[0])
+    reason = reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
+    propensity = usual.chance(ordered[0])
     baselines = {state.backend.name for state, _ in sorted_pool.baselines}
     # All of the cheapest are looked at, not only the drawn one: a baseline among them has its chance already,
     # and the share must not depend on the draw between equals.
@@ -199,7 +186,7 @@ def decide(
         propensity *= 1.0 - share
         # What the baselines cost matters only where one of them comes first.
         if explored or ordered[0].backend in baselines:
-            measured = _order(replace(costing, candidates=sorted_pool.baselines), route, draw)
+            measured = order(replace(costing, candidates=sorted_pool.baselines), route.scorers, draw)
             if explored:
                 reason = reasons.BASELINE_SHARE
                 others = (one for one in ordered if one.backend not in baselines)
@@ -217,6 +204,8 @@ def decide(
         max_attempts=route.max_attempts,
         policy_revision=policy.revision,
         fleet_revision=snapshot.revision,
+        service=service.name,
+        shadow=shadow,
     )
 
 
@@ -262,41 +251,68 @@ def _sort_out(
     return pool
 
 
-@dataclass(frozen=True, slots=True)
-class _Ordered:
-    """Candidates by cost; the cheapest ones, equal to each other, come in the order of the draw."""
-
-    candidates: tuple[Candidate, ...]
-    equals: int
-
-    @property
-    def cheapest(self) -> tuple[Candidate, ...]:
-        return self.candidates[: self.equals]
-
-    def chance(self, candidate: Candidate) -> float:
-        """Probability, over all draws, with which the candidate comes first."""
-        return (candidate in self.cheapest) / self.equals
-
-
-def _order(costing: Costing, route: Route, draw: Draw) -> _Ordered:
-    scorers, states = route.scorers, costing.candidates
-    columns = [SCORERS[one.name](costing) for one in scorers]
-    costs = [0.0] * len(states)
-    for scorer, column in zip(scorers, columns, strict=True):
-        costs = [cost + value * scorer.weight for cost, value in zip(costs, column, strict=True)]
-    values = list(zip(*columns, strict=True))
-    turns = sorted(range(len(states)), key=costs.__getitem__)
-    equals = costs.count(costs[turns[0]])
-    turn = int(draw.tie * equals)
-    ordered = (*turns[turn:equals], *turns[:turn], *turns[equals:])
-    return _Ordered(
-        tuple(Candidate(states[at][0].backend.name, costs[at], values[at], scorers) for at in ordered), equals
-    )
-
-
 def _reason(features: Features, pool: _Sorted) -> str:
     if features.hints.backend is not None:
         return reasons.PINNED
     if not pool.capable:
         return reasons.NONE_CAPABLE
     return reasons.ONLY_CANDIDATE if len(pool.capable) == 1 else reasons.LOWEST_COST
+
+
+def _explores(
+    policy: Policy,
+    snapshot: Snapshot,
+    features: Features,
+    classification: Classification,
+    service: ServiceClass,
+    home: Home | None,
+) -> float:
+    """Share of such requests that may explore: none in a tool loop, of a conversation, or with limits."""
+    free = home is None and features.last_role != "tool" and not service.limits.any
+    return policy.learning.explore if free and classification.label in snapshot.guide.explorable else 0.0
+
+
+def _choose(
+    costing: Costing,
+    route: Route,
+    policy: Policy,
+    plan: Plan | None,
+    service: ServiceClass,
+    draw: Draw,
+    explore: float,
+) -> tuple[Ordered | None, str]:
+    """Candidates in order by who decides, and what the learnt score would take where it does not.
+
+    None in place of the candidates where the request should wait for a server that its class may use.
+    """
+    share = policy.learning.share
+    takes = draw.another(_CANARY) < share
+    by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
+    if policy.learning.mode == STATIC:
+        return by_routes, ""
+    candidates, rest = costing.candidates, []
+    if plan is not None:
+        states = [state for state, _ in candidates]
+        places = inside(states, plan, service, costing.now, costing.stale_after)
+        if not places and takes:
+            return None, ""
+        if service.limits.any and len(places) < route.max_attempts:
+            rest = [one for at, one in enumerate(candidates) if at not in places]
+        candidates = [candidates[at] for at in places] or candidates
+    roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
+    by_seconds = learned(
+        replace(costing, candidates=candidates),
+        draw,
+        route.max_attempts,
+        explore,
+        roll if roll >= 0.0 else 1.0,
+    )
+    if rest:
+        others = learned(replace(costing, candidates=rest), draw, route.max_attempts, 0.0, 1.0)
+        by_seconds = replace(by_seconds, candidates=(*by_seconds.candidates, *others.candidates))
+    if by_routes is None:
+        return by_seconds, ""
+    if not takes:
+        by_seconds, by_routes = by_routes, by_seconds
+        share = 1.0 - share
+    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.candidates[0].backend

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gateway.core.gpus import GpuSource
+    from gateway.core.plan import Plan
     from gateway.core.predict import ServerModel
 
 METHODS: Final = (
@@ -141,17 +142,35 @@ class BackendState:
 
 
 @dataclass(frozen=True, slots=True)
+class Guide:
+    """What was learnt of the fleet as a whole.
+
+    Attributes:
+        plan: Which servers hold which class, by target.
+        explorable: Workloads of which a request may explore now: there is budget left, and the fleet is calm.
+    """
+
+    plan: Mapping[str, Plan] = field(default_factory=dict)
+    explorable: frozenset[str] = frozenset()
+
+
+_NO_GUIDE: Final = Guide()
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All backends at one moment; replaced whole, never changed.
 
     Attributes:
         revision: Content hash of the fleet file.
         roster: Of the same backends in the same order; shared by all snapshots of one fleet file.
+        guide: Roles and what may be explored.
     """
 
     states: tuple[BackendState, ...]
     revision: str
     roster: Roster = field(repr=False, compare=False)
+    guide: Guide = _NO_GUIDE
 
     @classmethod
     def of(cls, states: Iterable[BackendState], revision: str) -> Snapshot:

@@ -225,6 +225,8 @@ class Learner:
                 self._take_span(server, span, prefill.between(since, until))
             until = since
         prefill.add(sample.at, sample.prefill_tokens)
+        if sample.prefill_tokens:
+            self._lengths[server.arm.target].prompt(sample.classes, sample.prefill_tokens)
         if sample.ttft is not None:
             step = server.model.step(sample.queue + 1.0)
             stretch = server.model.stretch
@@ -293,6 +295,7 @@ class Learner:
             stretch=server.prefill.stretch(now),
             output_tokens=lengths.output_tokens,
             other_output_tokens=lengths.other,
+            prompt_tokens=lengths.prompt_tokens,
             mean_steps=lengths.mean_steps(backend),
             max_running=arm.max_running,
             chars_per_token=lengths.chars_per_token,

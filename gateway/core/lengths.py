@@ -46,6 +46,7 @@ class Lengths:
     prior: Mapping[str, float]
     prior_other: float
     _by_workload: dict[str, _Mean] = field(default_factory=dict)
+    _prompts: dict[str, _Mean] = field(default_factory=dict)
     _all: _Mean = field(default_factory=_Mean)
     _steps: dict[str, _Mean] = field(default_factory=dict)
     _tokens: float = _TRUST * _USUAL
@@ -66,6 +67,11 @@ class Lengths:
             self._tokens = keep * self._tokens + prompt_tokens
             self._chars = keep * self._chars + prompt_chars
 
+    def prompt(self, classes: Mapping[str, float], tokens: int) -> None:
+        """Take in how many tokens of a prompt were computed."""
+        for workload, share in classes.items():
+            self._prompts.setdefault(workload, _Mean()).add(tokens, share, _MEMORY)
+
     def steps(self, backend: str, steps: float) -> None:
         """Take in how many decode steps an answer is expected to have taken on a server."""
         self._steps.setdefault(backend, _Mean()).add(steps, 1.0, _MEMORY)
@@ -79,6 +85,11 @@ class Lengths:
     def output_tokens(self) -> Mapping[str, float]:
         """Mean length of an answer by workload."""
         return {workload: self._of(workload) for workload in {**self.prior, **self._by_workload}}
+
+    @property
+    def prompt_tokens(self) -> Mapping[str, float]:
+        """Mean prompt tokens that are computed, by workload."""
+        return {workload: mean.drawn(0.0, 0.0) for workload, mean in self._prompts.items() if mean.weight}
 
     @property
     def other(self) -> float:

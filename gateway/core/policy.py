@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
@@ -11,6 +11,7 @@ from gateway.core.budget import BudgetSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gateway.core.classes import ServiceClass
     from gateway.core.examples import LearntLabels
     from gateway.core.labels import LabelRule
 
@@ -153,6 +154,31 @@ class ClassifierSettings:
     examples: LearntLabels | None = None
 
 
+STATIC: Final = "static"
+SHADOW: Final = "shadow"
+CANARY: Final = "canary"
+AUTO: Final = "auto"
+FROZEN: Final = "frozen"
+MODES: Final = (STATIC, SHADOW, CANARY, AUTO, FROZEN)
+"""Who decides: the routes' own scores; the same, while it is noted what the learnt ones would do; those for a
+share of the requests; those for all; those for all, as they were written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What is made of what was learnt.
+
+    Attributes:
+        mode: One of :data:`MODES`.
+        share: Share of the requests that the learnt score decides.
+        explore: Share of the requests that may be sent where not the best but the most is to be learnt.
+    """
+
+    mode: str = STATIC
+    share: float = 0.0
+    explore: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """All routes in force.
@@ -167,6 +193,9 @@ class Policy:
         resume: What becomes of streams that break off.
         breaker: When a backend is taken out and let back in.
         retries: How many further attempts the whole gateway may make.
+        learning: What is made of what was learnt.
+        classes: Service classes, the first that fits takes the request.
+        trust_class: Whether callers may name the class.
     """
 
     aliases: Mapping[str, str]
@@ -180,3 +209,6 @@ class Policy:
     resume: Resume = field(default_factory=Resume)
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
     retries: BudgetSettings = field(default_factory=BudgetSettings)
+    learning: Learning = field(default_factory=Learning)
+    classes: tuple[ServiceClass, ...] = ()
+    trust_class: bool = True

@@ -71,6 +71,7 @@ class ServerModel:
         stretch: How much longer decoding takes for the prompts that the server computes beside it.
         output_tokens: Mean length of an answer by workload.
         other_output_tokens: The same for workloads that are not known.
+        prompt_tokens: Mean prompt tokens that are computed, by workload.
         mean_steps: Decode steps of a mean request of the traffic it gets, for what waiting costs.
         max_running: Requests the engine batches; more wait.
         chars_per_token: Of prompts.
@@ -88,6 +89,7 @@ class ServerModel:
     stretch: float = 1.0
     output_tokens: Mapping[str, float] = field(default_factory=dict)
     other_output_tokens: float = 300.0
+    prompt_tokens: Mapping[str, float] = field(default_factory=dict)
     mean_steps: float = 150.0
     max_running: int = 256
     chars_per_token: float = CHARS_PER_TOKEN

@@ -14,11 +14,12 @@ FULL: Final = "full"
 REFUSES_PARAMETER: Final = "refuses_parameter"
 CONTEXT_TOO_LONG: Final = "context_too_long"
 NOT_PINNED: Final = "not_pinned"
+KEPT_FOR_OTHERS: Final = "kept_for_others"
 REJECTIONS: Final = (
     NOT_PREFERRED, UNHEALTHY, BREAKER_OPEN, RETRY_AFTER, WARMING_UP, FULL, REFUSES_PARAMETER,
-    CONTEXT_TOO_LONG, NOT_PINNED,
+    CONTEXT_TOO_LONG, NOT_PINNED, KEPT_FOR_OTHERS,
 )  # fmt: skip
-BUSY: Final = frozenset({RETRY_AFTER, WARMING_UP, FULL})
+BUSY: Final = frozenset({RETRY_AFTER, WARMING_UP, FULL, KEPT_FOR_OTHERS})
 """Those that pass by themselves: the server is well."""
 
 # Why the first candidate is first.
@@ -27,7 +28,8 @@ ONLY_CANDIDATE: Final = "only_candidate"
 BASELINE_SHARE: Final = "baseline_share"
 PINNED: Final = "pinned"
 NONE_CAPABLE: Final = "none_capable"
-CHOICES: Final = (LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, NONE_CAPABLE)
+EXPLORES: Final = "explores"
+CHOICES: Final = (LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, NONE_CAPABLE, EXPLORES)
 
 # Why there is no candidate.
 UNKNOWN_MODEL: Final = "unknown_model"

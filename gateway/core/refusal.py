@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gateway.core.policy import Policy, Route
 
 _FOR_A_TIME: Final = frozenset({reasons.BREAKER_OPEN, reasons.RETRY_AFTER})
-_AT_ANY_MOMENT: Final = frozenset({reasons.FULL, reasons.WARMING_UP})
+_AT_ANY_MOMENT: Final = frozenset({reasons.FULL, reasons.WARMING_UP, reasons.KEPT_FOR_OTHERS})
 
 NAMED_AT_MOST: Final = 5
 """Names in one sentence; a large fleet would make it unreadable."""

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gateway.core.fleet import BackendState
+    from gateway.core.plan import Limits
+    from gateway.core.predict import Prediction
 
 HARM: Final = 1.0
 """What a second that others wait longer counts, in own seconds. Anything from 0.5 to 1.5 does."""
@@ -20,6 +22,9 @@ FULL_CACHE: Final = 0.8
 
 STAY: Final = 0.95
 """What the seconds at a conversation's own server count: it moves for more than the difference to 1."""
+
+MISSED: Final = 4.0
+"""What an answer that misses its limits counts, in times of its own seconds."""
 
 _UNKNOWN: Final = ServerModel()
 _ANYTHING: Final = Ask((), None, 0, None)
@@ -35,6 +40,7 @@ class Costing:
         stale_after: Age in seconds beyond which scraped load is ignored.
         ask: The request, for predictions.
         home: The server that holds the conversation so far in its prefix cache, if one does.
+        limits: What the answer must keep.
     """
 
     candidates: Sequence[tuple[BackendState, int]]
@@ -42,6 +48,7 @@ class Costing:
     stale_after: float
     ask: Ask = _ANYTHING
     home: Home | None = None
+    limits: Limits | None = None
 
 
 def preference(costing: Costing) -> list[float]:
@@ -62,17 +69,32 @@ def seconds(costing: Costing) -> list[float]:
     its prefix cache computes only what is new, and is left only for a gain that is more than noise.
     """
     now, stale_after, ask, home = costing.now, costing.stale_after, costing.ask, costing.home
+    limits = costing.limits if costing.limits is not None and costing.limits.any else None
     costs = []
     for state, _ in costing.candidates:
         at_home = home is not None and home.backend == state.backend.name
         model, queue = state.model or _UNKNOWN, state.queue(now, stale_after)
         found = predict(model, ask, queue, home.tokens if at_home and home is not None else 0.0)
         cost = found.completion + HARM * found.harm
+        if limits is not None:
+            cost += _missed(model, found, queue, limits)
         usage = state.load.kv_usage if state.load is not None else None
         if usage is not None and usage > FULL_CACHE:
             cost *= 1.0 + (usage - FULL_CACHE) / max(1e-3, 1.0 - usage)
         costs.append(cost * STAY if at_home else cost)
     return costs
+
+
+def _missed(model: ServerModel, found: Prediction, queue: float, limits: Limits) -> float:
+    """Price of the answers that miss their limits for this request: its own, and those of others there."""
+    missed = 0.0
+    if limits.tpot is not None and found.tpot > limits.tpot:
+        missed += 1.0
+        if found.tpot * model.step(queue) / model.step(queue + 1.0) <= limits.tpot:
+            missed += queue
+    if limits.ttft is not None and found.ttft > limits.ttft:
+        missed += 1.0
+    return MISSED * missed * found.completion
 
 
 SCORERS: Final[Mapping[str, Callable[[Costing], list[float]]]] = {

@@ -26,6 +26,7 @@ CHOICES: Final = {
     reasons.ONLY_CANDIDATE: "it is the only candidate",
     reasons.BASELINE_SHARE: "this request is part of the share that goes to a baseline",
     reasons.PINNED: "the caller chose it",
+    reasons.EXPLORES: "it may be the best one, and too little is known of it to be sure",
     reasons.NONE_CAPABLE: "no available backend can do what is asked, so this one answers with its own error",
 }
 """Why the first candidate is first, in words."""

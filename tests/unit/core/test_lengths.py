@@ -33,6 +33,13 @@ def test_doubtful_labels_do_not_make_workloads_alike() -> None:
     assert lengths.output_tokens["math"] == pytest.approx(800.0, rel=0.1)
 
 
+def test_prompts_are_learnt_by_workload() -> None:
+    lengths = Lengths({}, 300.0)
+    lengths.prompt({"code": 1.0, "math": 0.0}, 100)
+    lengths.prompt({"code": 1.0}, 300)
+    assert lengths.prompt_tokens == {"code": pytest.approx(200.0, rel=0.01)}
+
+
 def test_mean_steps_are_those_of_the_server() -> None:
     lengths = Lengths({}, 300.0)
     for _ in range(99):

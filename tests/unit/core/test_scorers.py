@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.core.plan import Limits
 from gateway.core.predict import SAMPLED, Ask, Cell, Home, ServerModel, predict
-from gateway.core.scorers import SCORERS, STAY, Costing
+from gateway.core.scorers import MISSED, SCORERS, STAY, Costing
 from tests.factories import load, state
 
 if TYPE_CHECKING:
@@ -90,3 +91,25 @@ def test_a_conversation_stays_with_its_cache_unless_the_gain_is_clear() -> None:
     assert stay == pytest.approx(STAY * predict(FAST, ONE, 0.0, 400.0).completion)
     assert move == pytest.approx(predict(FAST, ONE, 0.0).completion)
     assert seconds(state("here", model=SLOW), there, home=Home("here", 400.0)) > [move]
+
+
+def priced(limits: Limits, *states: BackendState) -> list[float]:
+    candidates = [(one, 0) for one in states]
+    return SCORERS["seconds"](Costing(candidates, NOW, STALE_AFTER, ONE, None, limits))
+
+
+def test_an_answer_that_would_miss_its_limits_has_a_price() -> None:
+    idle = state(model=FAST)
+    found = predict(FAST, ONE, 0.0)
+    kept = priced(Limits(ttft=9.0, tpot=1.0), idle)
+    assert kept == seconds(idle)
+    missed = pytest.approx(kept[0] + MISSED * found.completion)
+    assert priced(Limits(tpot=0.001), idle) == [missed]
+    assert priced(Limits(ttft=0.001), idle) == [missed]
+
+
+def test_so_have_those_of_others_that_it_would_push_over() -> None:
+    busy = state(model=FAST, in_flight=2)
+    found = predict(FAST, ONE, 2.0)
+    between = Limits(tpot=0.25 * 0.0215)
+    assert priced(between, busy) == [pytest.approx(found.completion * (1 + 3 * MISSED) + found.harm)]

@@ -1,0 +1,211 @@
+"""Which of the servers that can take a request comes first: by cost, with a little chance where that pays."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gateway.core.policy import WeightedScorer
+from gateway.core.scorers import SCORERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gateway.core.fleet import BackendState
+    from gateway.core.scorers import Costing
+
+LEARNED: Final = (WeightedScorer("seconds", 1.0),)
+"""What a policy that has learnt adds up."""
+
+FEW: Final = 8
+"""Replicas of one configuration that are all compared. Of more, as many as may be tried are drawn, at least
+two: that is as good where their load is known late (power of two choices), and costs less."""
+
+_OPTIMISM: Final = 1.645
+"""Standard deviations by which a prediction may be too high: one in twenty is by more."""
+
+_STEP_SPREAD: Final = 0.3
+"""Standard deviation of the logarithm of a step time before the first request."""
+
+_DEAREST: Final = 2.0
+"""An exploratory request costs at most so many times what the best is believed to cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """This request's random numbers, uniform in [0, 1), so that a decision can be replayed.
+
+    Attributes:
+        explore: Decides whether the request goes to the baseline share, or explores.
+        tie: Breaks ties between equal costs, and draws replicas.
+    """
+
+    explore: float
+    tie: float
+
+    def another(self, place: int) -> float:
+        """Further numbers, one for each place, as good as independent of the two."""
+        return (self.tie * _SPREAD + (place + 1) * _GOLDEN) % 1.0
+
+
+_SPREAD: Final = 2.0**20
+_GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CostPart:
+    """One scorer's part of a candidate's cost.
+
+    Attributes:
+        scorer: YAML name of the scorer.
+        value: Its cost, in the scorer's own unit; lower is better.
+        weight: What the policy multiplies it by.
+    """
+
+    scorer: str
+    value: float
+    weight: float
+
+
+# A decision holds one of these for each backend of the target. As a tuple it is immutable too, and made in
+# half the time that a frozen dataclass takes: with 1,000 backends that is 0.2 ms of 1.
+class Candidate(NamedTuple):
+    """A backend that may take the request, with what it costs.
+
+    Attributes:
+        cost: The sum of ``values``, weighted.
+        values: The cost by each scorer, in the order of ``scorers``.
+        scorers: Those that were added up.
+    """
+
+    backend: str
+    cost: float
+    values: tuple[float, ...]
+    scorers: tuple[WeightedScorer, ...] = ()
+
+    @property
+    def parts(self) -> tuple[CostPart, ...]:
+        """What the cost is made of."""
+        return tuple(
+            CostPart(scorer.name, value, scorer.weight)
+            for scorer, value in zip(self.scorers, self.values, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Candidates by cost; the cheapest ones, equal to each other, come in the order of the draw.
+
+    Attributes:
+        equals: How many are equally cheap.
+        chances: Probability, over all draws, with which a candidate comes first; None where each of the
+            cheapest has the same and no other has one.
+        explored: The first one is there to learn about it.
+    """
+
+    candidates: tuple[Candidate, ...]
+    equals: int
+    chances: Mapping[str, float] | None = None
+    explored: bool = False
+
+    @property
+    def cheapest(self) -> tuple[Candidate, ...]:
+        """The equally cheap ones."""
+        return self.candidates[: self.equals]
+
+    def chance(self, candidate: Candidate) -> float:
+        """Probability, over all draws, with which the candidate comes first."""
+        if self.chances is not None:
+            return self.chances.get(candidate.backend, 0.0)
+        return (candidate in self.cheapest) / self.equals
+
+    def mixed(self, other: Ordered, share: float) -> Ordered:
+        """The same order, where it is taken with a probability and another order otherwise."""
+        chances: dict[str, float] = defaultdict(float)
+        for one, part in ((self, share), (other, 1.0 - share)):
+            for backend in one.chances or (each.backend for each in one.cheapest):
+                chances[backend] += part * (one.chances[backend] if one.chances else 1.0 / one.equals)
+        return replace(self, chances=chances)
+
+
+def order(costing: Costing, scorers: tuple[WeightedScorer, ...], draw: Draw) -> Ordered:
+    """Candidates by the weighted sum of their costs."""
+    states = costing.candidates
+    columns = [SCORERS[one.name](costing) for one in scorers]
+    costs = [0.0] * len(states)
+    for scorer, column in zip(scorers, columns, strict=True):
+        costs = [cost + value * scorer.weight for cost, value in zip(costs, column, strict=True)]
+    values = list(zip(*columns, strict=True))
+    turns = sorted(range(len(states)), key=costs.__getitem__)
+    equals = costs.count(costs[turns[0]])
+    turn = int(draw.tie * equals)
+    ordered = (*turns[turn:equals], *turns[:turn], *turns[equals:])
+    return Ordered(
+        tuple(Candidate(states[at][0].backend.name, costs[at], values[at], scorers) for at in ordered), equals
+    )
+
+
+def learned(costing: Costing, draw: Draw, attempts: int, explore: float, roll: float) -> Ordered:
+    """Candidates by predicted seconds, with a few replicas of each configuration drawn where there are many.
+
+    Args:
+        costing: The candidates; at least one.
+        draw: This request's random numbers.
+        attempts: Most servers that the request may try.
+        explore: Share of such requests that explore. Those go to one of the servers that may be the best, as
+            far as is known, each with the same probability.
+        roll: A uniform number: this one explores where it is below.
+    """
+    if len(costing.candidates) > FEW:
+        costing = replace(costing, candidates=_drawn(costing.candidates, draw, attempts))
+    usual = order(costing, LEARNED, draw)
+    may_be = _may_be_best(usual, costing) if explore > 0.0 else []
+    if not may_be:
+        return usual
+    chances = {one.backend: (1.0 - explore) / usual.equals for one in usual.cheapest}
+    chances |= {one.backend: explore / len(may_be) for one in may_be}
+    if roll >= explore:
+        return Ordered(usual.candidates, usual.equals, chances)
+    first = may_be[int(roll / explore * len(may_be))]
+    others = tuple(one for one in usual.candidates if one is not first)
+    return Ordered((first, *others), 1, chances, explored=True)
+
+
+def _drawn(
+    states: Sequence[tuple[BackendState, int]], draw: Draw, attempts: int
+) -> list[tuple[BackendState, int]]:
+    """All servers of configurations with few, and some of the others, in an order that the draw decides."""
+    groups: dict[object, list[tuple[BackendState, int]]] = defaultdict(list)
+    for one in states:
+        model = one[0].model
+        groups[model.fingerprint if model is not None else one[0].backend.method].append(one)
+    found: list[tuple[BackendState, int]] = []
+    for members in groups.values():
+        if len(members) <= FEW:
+            found += members
+        else:
+            places = {int(draw.another(at) * len(members)): None for at in range(max(2, attempts))}
+            found += [members[at] for at in places]
+    return found
+
+
+def _may_be_best(usual: Ordered, costing: Costing) -> list[Candidate]:
+    """Candidates that cost less than the best if what is known of them is as wrong as it may be."""
+    best = usual.candidates[0].cost
+    unsure = {state.backend.name: _spread(state, costing) for state, _ in costing.candidates}
+    return [
+        one
+        for one in usual.candidates[usual.equals :]
+        if one.cost <= _DEAREST * best and one.cost * math.exp(-_OPTIMISM * unsure[one.backend]) < best
+    ]
+
+
+def _spread(state: BackendState, costing: Costing) -> float:
+    """Standard deviation of the logarithm of a prediction."""
+    model = state.model
+    if model is None:
+        return _STEP_SPREAD
+    accepted = sum(share * model.spread.get(cell.workload, 0.0) for cell, share in costing.ask.classes)
+    return math.hypot(accepted, _STEP_SPREAD / math.sqrt(1.0 + model.measured))

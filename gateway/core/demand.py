@@ -1,0 +1,72 @@
+"""What each service class asks of the fleet now: arrivals by workload of late, and requests under way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from gateway.core.plan import Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.core.plan import Limits
+
+_HORIZON: Final = 30.0
+"""Seconds over which rates are taken: longer than bursts, shorter than a change of the mix that matters."""
+
+_FORGOTTEN: Final = 1e-3
+"""Requests of late below which a workload of a class is not wanted any more."""
+
+
+@dataclass(slots=True)
+class _Count:
+    weight: float = 0.0
+    at: float = 0.0
+
+    def decayed(self, now: float) -> float:
+        return self.weight * math.exp(min(0.0, self.at - now) / _HORIZON)
+
+
+@dataclass(slots=True)
+class Demand:
+    """Arrivals and requests under way, by class. Has one owner, who tells it of every request."""
+
+    _counts: dict[tuple[str, str], _Count] = field(default_factory=dict)
+    _in_flight: dict[str, int] = field(default_factory=dict)
+    _since: float | None = None
+
+    def arrived(self, service: str, classes: Mapping[str, float], now: float) -> None:
+        """A request of a class came, with the probabilities of its workload."""
+        if self._since is None:
+            self._since = now
+        self._in_flight[service] = self._in_flight.get(service, 0) + 1
+        for workload, share in classes.items():
+            count = self._counts.setdefault((service, workload), _Count())
+            count.weight, count.at = count.decayed(now) + share, now
+
+    def ended(self, service: str) -> None:
+        """A request of a class is over, however it ended."""
+        self._in_flight[service] = max(0, self._in_flight.get(service, 0) - 1)
+
+    def wanted(self, limits: Mapping[str, Limits], now: float) -> tuple[Wanted, ...]:
+        """What is asked for now, by class; classes without requests of late are left out.
+
+        Args:
+            limits: Of all classes.
+            now: Monotonic seconds.
+        """
+        # In the first seconds only what has passed counts.
+        passed = _HORIZON * -math.expm1(-max(1.0, now - (self._since or 0.0)) / _HORIZON)
+        rates: dict[str, dict[str, float]] = {}
+        for (service, workload), count in list(self._counts.items()):
+            if (weight := count.decayed(now)) > _FORGOTTEN:
+                rates.setdefault(service, {})[workload] = weight / passed
+            else:
+                del self._counts[service, workload]
+        return tuple(
+            Wanted(service, limits[service], known, float(self._in_flight.get(service, 0)))
+            for service, known in rates.items()
+            if service in limits
+        )

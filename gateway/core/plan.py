@@ -1,0 +1,169 @@
+"""Service classes on a fleet: what they want, what servers can hold of it, and the roles that follow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gateway.core.predict import SAMPLED, Cell, prompt_bin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from gateway.core.predict import ServerModel
+
+TAIL: Final = 1.28
+"""Standard deviations of the number in flight above its mean that a limit must still hold at: one in ten."""
+
+MARGIN: Final = 1.15
+"""Factor for answers that accept less than the mean does."""
+
+_USUAL_PROMPT: Final = 300.0
+"""Prompt tokens of a workload that none was seen of."""
+
+_BINS: Final = 24
+"""Batch sizes at which a server is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What answers of a class must keep, in seconds; None where nothing is asked.
+
+    Attributes:
+        ttft: Until the first token.
+        tpot: For each token after it.
+    """
+
+    ttft: float | None = None
+    tpot: float | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is asked."""
+        return self.ttft is not None or self.tpot is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one service class asks of the fleet.
+
+    Attributes:
+        service: Name of the class.
+        limits: What its answers must keep.
+        rates: Requests a second by workload.
+        in_flight: Requests of it in the gateway, those that wait included.
+    """
+
+    service: str
+    limits: Limits
+    rates: Mapping[str, float]
+    in_flight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Servers that are alike: one configuration.
+
+    Attributes:
+        backends: Their names.
+        model: What is known of them.
+    """
+
+    backends: tuple[str, ...]
+    model: ServerModel
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which servers hold which class.
+
+    Attributes:
+        roles: By class, the servers kept for it; a class that is not in it may use all.
+        caps: Most requests on a server of a class with limits, by server.
+        shares: By class and workload, the share of its requests that each configuration should get.
+        prices: By configuration, output tokens a second that one more server of it would add.
+        tokens_per_second: Output of the classes without limits that the plan expects, or of all without any.
+        kept: Share of the demand with limits that can be held.
+    """
+
+    roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    caps: Mapping[str, int] = field(default_factory=dict)
+    shares: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
+    tokens_per_second: float = 0.0
+    kept: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What requests of some workloads take on one kind of server, by batch size.
+
+    Attributes:
+        sizes: Batch sizes n, shape (j,).
+        decode: Seconds of the server that decoding one request takes, K·s(n)/n, shape (j, w).
+        time: The same with its prompt, T = K·s(n)/n + p·X, shape (j, w).
+        start: Seconds from arrival to the first token with nothing computed beside, shape (j, w).
+        stay: Seconds that one request spends there, n·T + c·s(n), shape (j, w).
+        token: Seconds a token at a moment that only one in ten is worse than, with no prompts computed
+            beside, shape (j, w).
+        tokens: Output tokens of a request, shape (w,).
+    """
+
+    sizes: NDArray[np.float64]
+    decode: NDArray[np.float64]
+    time: NDArray[np.float64]
+    start: NDArray[np.float64]
+    stay: NDArray[np.float64]
+    token: NDArray[np.float64]
+    tokens: NDArray[np.float64]
+
+    def most(self, limits: Limits, weights: NDArray[np.float64]) -> int:
+        """Largest mean batch in which a mix keeps its limits, 0 where not even one request does.
+
+        Args:
+            limits: What is asked.
+            weights: Share of each workload, adding up to 1, shape (w,).
+        """
+        stretch = (self.time @ weights) / (self.decode @ weights)
+        within = np.ones(len(self.sizes), dtype=bool)
+        if limits.tpot is not None:
+            within &= self.token @ weights * stretch <= limits.tpot
+        if limits.ttft is not None:
+            within &= self.start @ weights * stretch <= limits.ttft
+        beyond = np.flatnonzero(~within)
+        first = int(beyond[0]) if len(beyond) else len(self.sizes)
+        return int(self.sizes[first - 1]) if first else 0
+
+
+def work(model: ServerModel, workloads: Iterable[str]) -> Work:
+    """Tabulate a kind of server."""
+    names = tuple(workloads)
+    sizes = np.unique(np.round(np.geomspace(1, model.max_running, _BINS)))
+    steps = np.array([model.step(size) for size in sizes])
+    tail = np.array([model.step(size + TAIL * math.sqrt(size)) for size in sizes])
+    tokens = np.array([model.output_tokens.get(name, model.other_output_tokens) for name in names])
+    prompts = np.array([model.prompt_tokens.get(name, _USUAL_PROMPT) for name in names])
+    theta = np.array(
+        [
+            model.steps_per_token.get(Cell(name, prompt_bin(prompt), SAMPLED), model.other_steps_per_token)
+            for name, prompt in zip(names, prompts, strict=True)
+        ]
+    )
+    prefill = model.prefill_seconds * prompts
+    decode = (tokens * theta)[None, :] * (steps / sizes)[:, None]
+    time = decode + prefill[None, :]
+    first = model.start_steps * steps[:, None]
+    return Work(
+        sizes=sizes,
+        decode=decode,
+        time=time,
+        start=first + prefill[None, :],
+        stay=sizes[:, None] * time + first,
+        token=MARGIN * theta[None, :] * tail[:, None],
+        tokens=tokens,
+    )

@@ -1,0 +1,129 @@
+"""Turns demand and what is known of the servers into roles, and keeps them while they are good enough."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from gateway.core.plan import TAIL, Plan
+from gateway.runtime.program import OPEN, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gateway.core.plan import Kind, Wanted
+    from gateway.runtime.program import Counts, Solution
+
+GAIN: Final = 0.05
+"""Share by which other roles must be better for servers to change theirs."""
+
+SLACK: Final = 0.02
+"""Share of the demand with limits that present roles may fall short by more than the best would."""
+
+DWELL: Final = 60.0
+"""Seconds between two changes of roles, except where limits are missed."""
+
+URGENT: Final = 10.0
+"""The same where they are."""
+
+
+class Planner:
+    """Roles of the servers of one target. Has one owner; solving takes tens of milliseconds."""
+
+    def __init__(self) -> None:
+        self._role: dict[str, str] = {}
+        self._roles: tuple[str, ...] = ()
+        self._changed = -math.inf
+
+    def plan(self, kinds: Sequence[Kind], wanted: Sequence[Wanted], now: float) -> Plan:
+        """The plan for now.
+
+        Args:
+            kinds: The servers that can take requests.
+            wanted: What the classes ask for.
+            now: Monotonic seconds.
+
+        Raises:
+            ValueError: There is nothing to plan.
+        """
+        program = Program(kinds, wanted)
+        best = program.solve()
+        held = self._held(program)
+        known = program.roles == self._roles  # a class that comes need not wait
+        if known and held is not None and self._is_good_enough(program.solve(held), best, now):
+            return self._as_plan(program, program.solve(held))
+        self._changed, self._roles = now, program.roles
+        self._assign(program, best.counts)
+        return self._as_plan(program, best)
+
+    def _held(self, program: Program) -> Counts | None:
+        """Servers by role as they are; None where some have none, or one that is not wanted any more."""
+        counts: dict[tuple[int, str], int] = defaultdict(int)
+        for at, kind in enumerate(program.kinds):
+            for backend in kind.backends:
+                if (role := self._role.get(backend)) not in program.roles or role is None:
+                    return None
+                counts[at, role] += 1
+        return dict(counts)
+
+    def _is_good_enough(self, held: Solution, best: Solution, now: float) -> bool:
+        missed = held.kept < best.kept - SLACK
+        if now - self._changed < (URGENT if missed else DWELL):
+            return True
+        return not missed and held.tokens_per_second >= (1.0 - GAIN) * best.tokens_per_second
+
+    def _assign(self, program: Program, counts: Counts) -> None:
+        """Give roles to servers; who can keep its own does."""
+        roles: dict[str, str] = {}
+        for at, kind in enumerate(program.kinds):
+            left = {role: counts.get((at, role), 0) for role in program.roles}
+            movable = []
+            for backend in kind.backends:
+                own = self._role.get(backend, "")
+                if left.get(own, 0) > 0:
+                    left[own] -= 1
+                    roles[backend] = own
+                else:
+                    movable.append(backend)
+            free = [role for role, count in left.items() for _ in range(count)]
+            roles.update(zip(movable, free, strict=True))
+        self._role = roles
+
+    def _as_plan(self, program: Program, solution: Solution) -> Plan:
+        with_roles = len(program.roles) > 1
+        members: dict[str, set[str]] = {role: set() for role in program.roles}
+        caps: dict[str, int] = {}
+        for at, kind in enumerate(program.kinds):
+            for backend in kind.backends:
+                role = self._role[backend]
+                members[role].add(backend)
+                if role != OPEN and (most := solution.most[at, role]):
+                    caps[backend] = math.floor(most + TAIL * math.sqrt(most))
+        limited = {one.service for one in program.wanted if one.limits.any}
+        roles = {
+            one.service: frozenset(members[one.service if one.service in limited else OPEN])
+            for one in program.wanted
+        }
+        return Plan(
+            roles=roles if with_roles else {},
+            caps=caps,
+            shares=_shares(program, solution),
+            prices={
+                kind.model.fingerprint: price
+                for kind, price in zip(program.kinds, solution.prices, strict=True)
+            },
+            tokens_per_second=solution.tokens_per_second,
+            kept=solution.kept,
+        )
+
+
+def _shares(program: Program, solution: Solution) -> Mapping[tuple[str, str], Mapping[str, float]]:
+    flow: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for (kind, service, workload), amount in solution.flow.items():
+        flow[service, workload][program.kinds[kind].model.fingerprint] = amount
+    return {
+        key: {name: amount / total for name, amount in parts.items()}
+        for key, parts in flow.items()
+        if (total := sum(parts.values())) > 0.0
+    }

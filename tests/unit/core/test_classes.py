@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from gateway.core.classes import DEFAULT, HEADER, ClassMatch, ServiceClass, digest, service_of
+from gateway.core.features import Hints, RequestView
+
+
+def view(**given: Any) -> RequestView:
+    fields: dict[str, Any] = {"endpoint": "chat", "model": "tiny"}
+    return RequestView(**fields | given)
+
+
+@pytest.mark.parametrize(
+    ("match", "fits", "misses"),
+    [
+        (ClassMatch(stream=True), {"stream": True}, {"stream": False}),
+        (ClassMatch(endpoints=frozenset({"chat"})), {}, {"endpoint": "completions"}),
+        (ClassMatch(models=frozenset({"tiny"})), {}, {"model": "large"}),
+        (ClassMatch(tenants=frozenset({"a"})), {"hints": Hints(tenant="a")}, {}),
+        (ClassMatch(max_max_tokens=100), {"max_tokens": 100}, {"max_tokens": 101}),
+        (ClassMatch(max_max_tokens=100), {"max_tokens": 1}, {"max_tokens": None}),
+        (ClassMatch(min_max_tokens=100), {"max_tokens": None}, {"max_tokens": 99}),
+        (ClassMatch(min_max_tokens=100), {"max_tokens": 100}, {"max_tokens": 1}),
+        (
+            ClassMatch(headers={b"x-team": re.compile(b"batch.*")}),
+            {"headers": {b"x-team": b"batch-1"}},
+            {"headers": {b"x-team": b"no-batch"}},
+        ),
+        (
+            ClassMatch(keys=frozenset({digest(b"secret")})),
+            {"headers": {b"authorization": b"Bearer secret"}},
+            {"headers": {b"authorization": b"Bearer other"}},
+        ),
+        (ClassMatch(keys=frozenset({digest(b"secret")})), {"headers": {b"x-api-key": b"secret"}}, {}),
+    ],
+)
+def test_every_condition_must_fit(match: ClassMatch, fits: dict[str, Any], misses: dict[str, Any]) -> None:
+    assert match.fits(view(**fits))
+    assert not match.fits(view(**misses))
+
+
+BULK = ServiceClass("bulk", ClassMatch(stream=False))
+CHAT = ServiceClass("chat", ClassMatch(stream=True))
+
+
+def test_the_first_class_that_fits_takes_the_request() -> None:
+    assert service_of(view(stream=True), (BULK, CHAT), trust=True) is CHAT
+    assert service_of(view(), (BULK, CHAT, ServiceClass("rest")), trust=True) is BULK
+    assert service_of(view(stream=True), (BULK,), trust=True) is DEFAULT
+    assert service_of(view(), (), trust=True) is DEFAULT
+
+
+def test_a_caller_may_name_the_class_where_it_is_trusted() -> None:
+    named = view(stream=True, headers={HEADER: b" bulk "})
+    assert service_of(named, (BULK, CHAT), trust=True) is BULK
+    assert service_of(named, (BULK, CHAT), trust=False) is CHAT
+    assert service_of(view(stream=True, headers={HEADER: b"no"}), (BULK, CHAT), trust=True) is CHAT

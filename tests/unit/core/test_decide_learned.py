@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.core import reasons
+from gateway.core.classes import ServiceClass
+from gateway.core.decide import Decision, Draw, NoCandidate, decide
+from gateway.core.fleet import Guide
+from gateway.core.plan import Limits, Plan
+from gateway.core.policy import AUTO, CANARY, SHADOW, Learning
+from gateway.core.predict import Home, ServerModel
+from tests.factories import TARGET, classification, features, policy, prefer, route, snapshot, state
+
+if TYPE_CHECKING:
+    from gateway.core.fleet import BackendState
+    from gateway.core.policy import Route
+
+NOW = 100.0
+FAST = ServerModel("fast", other_steps_per_token=0.25, measured=100.0)
+SLOW = ServerModel("slow", other_steps_per_token=1.0, measured=100.0)
+RIVAL = replace(FAST, fingerprint="rival", other_steps_per_token=0.27, spread={"math": 0.2})
+BY_ROUTE = route(prefer=prefer("slow", "fast"))
+FLEET = (state("fast", model=FAST, method="mtp", draft_tokens=4), state("slow", model=SLOW))
+AUTOMATIC = Learning(AUTO, 1.0)
+
+
+def ask(
+    *states: BackendState,
+    learning: Learning = AUTOMATIC,
+    by: Route = BY_ROUTE,
+    draw: Draw | None = None,
+    guide: Guide | None = None,
+    home: Home | None = None,
+    service: ServiceClass | None = None,
+    **given: Any,
+) -> Decision | NoCandidate:
+    return decide(
+        features(**given),
+        classification(),
+        snapshot(*states, guide=guide),
+        policy(by, learning=learning),
+        draw or Draw(0.999, 0.0),
+        NOW,
+        home,
+        service,
+    )
+
+
+def names(decision: Decision | NoCandidate) -> list[str]:
+    assert isinstance(decision, Decision)
+    return [one.backend for one in decision.candidates]
+
+
+def test_a_static_policy_decides_by_its_routes() -> None:
+    decision = ask(*FLEET, learning=Learning())
+    assert names(decision) == ["slow", "fast"]
+    assert isinstance(decision, Decision)
+    assert (decision.shadow, decision.service) == ("", "default")
+
+
+def test_an_automatic_one_by_predicted_seconds() -> None:
+    decision = ask(*FLEET)
+    assert names(decision) == ["fast", "slow"]
+    assert isinstance(decision, Decision)
+    assert decision.candidates[0].parts[0].scorer == "seconds"
+    assert (decision.propensity, decision.shadow) == (1.0, "")
+
+
+def test_a_shadow_notes_what_it_would_do() -> None:
+    decision = ask(*FLEET, learning=Learning(SHADOW, 0.0))
+    assert names(decision) == ["slow", "fast"]
+    assert isinstance(decision, Decision)
+    assert (decision.shadow, decision.propensity) == ("fast", 1.0)
+
+
+def test_a_canary_decides_for_its_share_and_the_rest_say_what_it_would_do() -> None:
+    learning = Learning(CANARY, 0.1)
+    found: Counter[tuple[str, str, float]] = Counter()
+    for at in range(2000):
+        decision = ask(*FLEET, learning=learning, draw=Draw(0.5, at / 2003))
+        assert isinstance(decision, Decision)
+        found[decision.candidates[0].backend, decision.shadow, round(decision.propensity, 6)] += 1
+    assert set(found) == {("fast", "", 0.1), ("slow", "fast", 0.9)}
+    assert found["fast", "", 0.1] == pytest.approx(200, rel=0.2)
+
+
+def test_the_baseline_keeps_its_share() -> None:
+    by = replace(BY_ROUTE, baseline_share=0.05)
+    decision = ask(*FLEET, by=by, draw=Draw(0.01, 0.0))
+    assert names(decision)[0] == "slow"
+    assert isinstance(decision, Decision)
+    assert (decision.reason, decision.propensity) == (reasons.BASELINE_SHARE, 0.05)
+
+
+EXPLORING = Learning(AUTO, 1.0, 0.04)
+RIVALS = (state("fast", model=FAST), state("rival", model=RIVAL))
+MAY = Guide(explorable=frozenset({"math"}))
+
+
+def test_a_small_share_goes_to_what_may_be_better() -> None:
+    by = route(baseline_share=0.02)
+    drawn = Draw(0.03, 0.0)
+    decision = ask(*RIVALS, learning=EXPLORING, by=by, draw=drawn, guide=MAY)
+    assert isinstance(decision, Decision)
+    assert decision.candidates[0].backend == "rival"
+    assert decision.reason == reasons.EXPLORES
+    assert decision.propensity == pytest.approx(0.98 * 0.04, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "kept_from",
+    [
+        {"guide": Guide()},
+        {"last_role": "tool"},
+        {"home": Home("fast", 10.0)},
+        {"service": ServiceClass("chat", limits=Limits(tpot=1.0))},
+        {"learning": AUTOMATIC},
+    ],
+)
+def test_none_explores_without_budget_in_a_loop_in_a_conversation_or_with_limits(
+    kept_from: dict[str, Any],
+) -> None:
+    decision = ask(*RIVALS, **{"learning": EXPLORING, "draw": Draw(0.0, 0.0), "guide": MAY} | kept_from)
+    assert names(decision)[0] == "fast"
+
+
+CHAT = ServiceClass("chat", limits=Limits(tpot=1.0))
+BULK = ServiceClass("bulk")
+ROLES = Guide(plan={TARGET: Plan({"chat": frozenset({"a"}), "bulk": frozenset({"b", "c"})}, caps={"a": 2})})
+
+
+def roles(service: ServiceClass, learning: Learning = AUTOMATIC, **busy: int) -> Decision | NoCandidate:
+    states = [state(name, model=FAST, in_flight=count) for name, count in busy.items()]
+    return ask(*states, by=route(), guide=ROLES, service=service, learning=learning)
+
+
+def test_a_class_with_limits_goes_to_its_servers_and_may_fall_back_to_others() -> None:
+    decision = roles(CHAT, a=1, b=0, c=0)
+    assert names(decision)[0] == "a"
+    assert sorted(names(decision)) == ["a", "b", "c"]
+    assert isinstance(decision, Decision)
+    assert decision.service == "chat"
+
+
+def test_it_spills_over_when_its_servers_are_full() -> None:
+    assert names(roles(CHAT, a=2, b=1, c=0))[0] == "c"
+
+
+def test_a_class_without_limits_stays_on_its_own() -> None:
+    assert names(roles(BULK, a=1, b=5, c=6)) == ["b", "c"]
+
+
+def test_it_waits_where_others_have_no_room_for_it() -> None:
+    refused = roles(BULK, a=2)
+    assert isinstance(refused, NoCandidate)
+    assert (refused.kind, refused.busy, refused.back_in) == (reasons.ALL_REJECTED, True, None)
+    assert [(one.backend, one.reason) for one in refused.rejected] == [("a", reasons.KEPT_FOR_OTHERS)]
+
+
+def test_roles_bind_only_who_goes_by_the_learnt_score() -> None:
+    decision = roles(BULK, Learning(SHADOW, 0.0), a=2)
+    assert names(decision) == ["a"]

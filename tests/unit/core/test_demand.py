@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from gateway.core.demand import Demand
+from gateway.core.plan import Limits
+
+LIMITS = {"chat": Limits(tpot=0.02), "bulk": Limits()}
+
+
+def test_rates_are_those_of_late_by_workload() -> None:
+    demand = Demand()
+    for tick in range(1200):
+        demand.arrived("chat", {"code": 0.75, "math": 0.25}, tick * 0.1)
+    (chat,) = demand.wanted(LIMITS, 120.0)
+    assert chat.service == "chat"
+    assert chat.limits is LIMITS["chat"]
+    assert chat.rates == {"code": pytest.approx(7.5, rel=0.05), "math": pytest.approx(2.5, rel=0.05)}
+    assert chat.in_flight == 1200.0
+
+
+def test_in_the_first_seconds_only_what_has_passed_counts() -> None:
+    demand = Demand()
+    for tick in range(20):
+        demand.arrived("chat", {"code": 1.0}, 50.0 + tick * 0.1)
+    (chat,) = demand.wanted(LIMITS, 52.0)
+    assert chat.rates["code"] == pytest.approx(10.0, rel=0.1)
+
+
+def test_what_is_over_is_not_under_way() -> None:
+    demand = Demand()
+    demand.arrived("bulk", {"code": 1.0}, 0.0)
+    demand.ended("bulk")
+    demand.ended("bulk")
+    (bulk,) = demand.wanted(LIMITS, 1.0)
+    assert bulk.in_flight == 0.0
+
+
+def test_old_demand_and_unknown_classes_are_left_out() -> None:
+    demand = Demand()
+    demand.arrived("bulk", {"code": 1.0}, 0.0)
+    demand.arrived("other", {"code": 1.0}, 999.0)
+    assert demand.wanted(LIMITS, 1000.0) == ()
+    assert demand.wanted(LIMITS, 1000.0) == ()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gateway.core.curve import affine
+from gateway.core.plan import MARGIN, TAIL, Limits, work
+from gateway.core.predict import SAMPLED, Cell, ServerModel
+
+MODEL = ServerModel(
+    steps_per_token={Cell("code", 0, SAMPLED): 0.25},
+    step_seconds=affine(0.02, 1.0),
+    prefill_seconds=1e-4,
+    start_steps=1.5,
+    output_tokens={"code": 400.0, "chat": 300.0},
+    prompt_tokens={"code": 1000.0},
+)
+
+
+def test_what_a_request_takes_follows_the_formula() -> None:
+    found = work(MODEL, ("code", "chat"))
+    assert found.sizes[0] == 1.0
+    assert found.sizes[-1] == 256.0
+    at = int(np.flatnonzero(found.sizes == 4.0)[0])
+    step = MODEL.step(4)
+    assert found.decode[at, 0] == pytest.approx(100 * step / 4)
+    assert found.time[at, 0] == pytest.approx(100 * step / 4 + 0.1)
+    assert found.stay[at, 0] == pytest.approx(4 * found.time[at, 0] + 1.5 * step)
+    assert found.start[at, 0] == pytest.approx(1.5 * step + 0.1)
+    assert found.token[at, 1] == pytest.approx(MARGIN * MODEL.step(4 + TAIL * 2))
+    assert found.tokens == pytest.approx([400.0, 300.0])
+    assert found.time[at, 1] > found.decode[at, 1], "a prompt of the usual length"
+
+
+@pytest.mark.parametrize("limits", [Limits(tpot=0.035), Limits(ttft=0.1), Limits(ttft=9.0, tpot=0.035)])
+def test_the_largest_batch_keeps_the_limits_and_the_next_does_not(limits: Limits) -> None:
+    found = work(MODEL, ("chat",))
+    weights = np.ones(1)
+    most = found.most(limits, weights)
+    assert 1 < most < 256
+    at = int(np.flatnonzero(found.sizes == most)[0])
+
+    def kept(place: int) -> bool:
+        stretch = found.time[place, 0] / found.decode[place, 0]
+        return bool(
+            found.token[place, 0] * stretch <= (limits.tpot or math.inf)
+            and found.start[place, 0] * stretch <= (limits.ttft or math.inf)
+        )
+
+    assert kept(at)
+    assert not kept(at + 1)
+
+
+def test_limits_that_nobody_can_keep_leave_no_room_and_none_leave_all() -> None:
+    found = work(MODEL, ("chat",))
+    assert found.most(Limits(tpot=0.001), np.ones(1)) == 0
+    assert found.most(Limits(), np.ones(1)) == 256
+    assert Limits(tpot=1.0).any
+    assert not Limits().any

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from gateway.core.classes import ServiceClass
+from gateway.core.plan import Limits, Plan
+from gateway.core.roles import inside
+from tests.factories import state
+
+CHAT = ServiceClass("chat", limits=Limits(tpot=0.02))
+BULK = ServiceClass("bulk")
+PLAN = Plan(roles={"chat": frozenset({"a", "b"}), "bulk": frozenset({"c", "d"})}, caps={"a": 4, "b": 4})
+
+
+def places(service: ServiceClass, plan: Plan = PLAN, **busy: int) -> str:
+    states = [state(name, in_flight=count) for name, count in busy.items()]
+    return "".join(states[at].backend.name for at in inside(states, plan, service, 0.0, 15.0))
+
+
+def test_each_class_goes_to_its_own_servers() -> None:
+    assert places(CHAT, a=1, b=1, c=1, d=1) == "ab"
+    assert places(BULK, a=1, b=1, c=1, d=1) == "cd"
+
+
+def test_a_class_with_limits_leaves_full_servers_out_and_spills_over_when_all_are() -> None:
+    assert places(CHAT, a=4, b=3, c=0, d=0) == "b"
+    assert places(CHAT, a=4, b=4, c=9, d=9) == "abcd"
+    assert places(CHAT, c=9, d=9) == "cd", "its own are down"
+
+
+def test_a_class_without_limits_takes_idle_servers_of_others() -> None:
+    assert places(BULK, a=0, b=1, c=9, d=9) == "acd"
+
+
+def test_where_none_of_its_own_is_up_it_takes_part_of_the_room_or_waits() -> None:
+    assert places(BULK, a=1, b=2) == "a"
+    assert places(BULK, a=3, b=3) == ""
+
+
+def test_a_class_without_a_role_goes_everywhere() -> None:
+    other = ServiceClass("other")
+    assert places(other, a=9, c=9) == "ac"
+    limited = ServiceClass("other", limits=Limits(ttft=1.0))
+    assert places(limited, a=9, c=9) == "c", "but within the limits"
+    assert places(limited, Plan(), a=9, c=9) == "ac"

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.core.plan import Kind, Limits, Wanted
+from gateway.runtime.planner import DWELL, URGENT, Planner
+from tests.factories import SERVER_MODEL as MODEL
+
+NAMES = ("a", "b", "c", "d")
+FOUR = [Kind(NAMES, MODEL)]
+CHAT = Wanted("chat", Limits(tpot=0.018), {"chat": 4.0})
+BUSY = replace(CHAT, rates={"chat": 40.0})
+BULK = Wanted("bulk", Limits(), {"code": 1.0}, in_flight=400.0)
+
+
+def test_roles_say_who_holds_what_and_caps_how_much() -> None:
+    plan = Planner().plan(FOUR, [CHAT, BULK], 0.0)
+    assert len(plan.roles["chat"]) == 1
+    assert plan.roles["chat"] | plan.roles["bulk"] == set(NAMES)
+    assert not plan.roles["chat"] & plan.roles["bulk"]
+    assert set(plan.caps) == plan.roles["chat"]
+    assert plan.kept == pytest.approx(1.0)
+    assert plan.shares["bulk", "code"] == {"one": pytest.approx(1.0)}
+    assert plan.prices["one"] > 0.0
+    assert plan.tokens_per_second > 0.0
+
+
+def test_one_class_needs_no_roles() -> None:
+    assert Planner().plan(FOUR, [BULK], 0.0).roles == {}
+    only = Planner().plan(FOUR, [CHAT], 0.0)
+    assert only.roles == {}
+    assert set(only.caps) == set(NAMES)
+
+
+def test_servers_keep_their_roles_while_these_are_good_enough() -> None:
+    planner = Planner()
+    first = planner.plan(FOUR, [CHAT, BULK], 0.0)
+    again = planner.plan(FOUR, [replace(CHAT, rates={"chat": 4.4}), BULK], 1000.0)
+    assert again.roles == first.roles
+
+
+def test_more_of_a_class_takes_more_servers_and_the_others_stay() -> None:
+    planner = Planner()
+    first = planner.plan(FOUR, [CHAT, BULK], 0.0)
+    later = planner.plan(FOUR, [BUSY, BULK], URGENT + 1.0)
+    assert len(later.roles["chat"]) > 1
+    assert first.roles["chat"] < later.roles["chat"]
+
+
+def test_what_is_only_better_waits_and_what_is_missed_does_not() -> None:
+    planner = Planner()
+    planner.plan(FOUR, [BUSY, BULK], 0.0)
+    early = planner.plan(FOUR, [CHAT, BULK], DWELL - 1.0)
+    assert len(early.roles["chat"]) > 1, "a minute has not passed"
+    late = planner.plan(FOUR, [CHAT, BULK], DWELL + 1.0)
+    assert len(late.roles["chat"]) == 1
+
+
+def test_a_server_that_comes_or_goes_is_planned_for_at_once() -> None:
+    planner = Planner()
+    planner.plan(FOUR, [CHAT, BULK], 0.0)
+    fewer = planner.plan([Kind(NAMES[:3], MODEL)], [CHAT, BULK], 1.0)
+    assert fewer.roles["chat"] | fewer.roles["bulk"] == set(NAMES[:3])
+    more = planner.plan(FOUR, [CHAT, BULK], 2.0)
+    assert more.roles["chat"] | more.roles["bulk"] == set(NAMES)
+
+
+def test_a_class_that_comes_gets_its_servers_at_once() -> None:
+    planner = Planner()
+    planner.plan(FOUR, [BULK], 0.0)
+    assert planner.plan(FOUR, [CHAT, BULK], 1.0).roles["chat"]

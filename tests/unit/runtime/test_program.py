@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.core.plan import Kind, Limits, Wanted
+from gateway.runtime.program import HEADROOM, OPEN, Program
+from tests.factories import SERVER_MODEL as MODEL
+
+SLOW = replace(MODEL, fingerprint="two", other_steps_per_token=0.8)
+FOUR = [Kind(("a", "b", "c", "d"), MODEL)]
+CHAT = Wanted("chat", Limits(tpot=0.018), {"chat": 4.0})
+BULK = Wanted("bulk", Limits(), {"code": 1.0}, in_flight=400.0)
+
+
+def test_without_limits_all_servers_do_all_and_more_of_them_do_more() -> None:
+    few = Program(FOUR, [BULK]).solve()
+    more = Program([Kind(("a", "b", "c", "d", "e"), MODEL)], [BULK]).solve()
+    assert few.counts == {(0, OPEN): 4}
+    assert few.kept == 1.0
+    assert more.tokens_per_second > few.tokens_per_second
+    gained = more.tokens_per_second - few.tokens_per_second
+    assert gained <= few.prices[0] * 1.001, "the price is that of one more server, at most"
+
+
+def test_at_light_load_the_crowd_is_what_limits() -> None:
+    light = Program(FOUR, [replace(BULK, in_flight=4.0)]).solve()
+    # One request in each: 300 tokens in 120 steps, and what there is before the first of them.
+    each = 300 / (120 * 0.02 + 300 * 1e-5 + 1.5 * 0.02)
+    assert light.tokens_per_second == pytest.approx(4 * each, rel=0.02)
+
+
+def test_each_workload_goes_where_it_is_comparatively_fast() -> None:
+    kinds = [
+        Kind(("a",), replace(MODEL, steps_per_token={})),
+        Kind(("b",), replace(SLOW, fingerprint="two", other_steps_per_token=0.35)),
+    ]
+    found = Program(kinds, [replace(BULK, rates={"code": 1.0, "chat": 1.0})]).solve()
+    assert found.tokens_per_second > 0.0
+    assert sum(found.flow.values()) * 300.0 == pytest.approx(found.tokens_per_second)
+
+
+def test_a_class_with_limits_gets_as_many_servers_as_it_needs() -> None:
+    counts = [
+        Program(FOUR, [replace(CHAT, rates={"chat": rate}), BULK]).solve().counts[0, "chat"]
+        for rate in (1.0, 20.0, 30.0)
+    ]
+    assert counts[0] == 1
+    assert counts == sorted(counts)
+    assert counts[-1] > 1
+
+
+def test_what_is_wanted_within_limits_is_served_with_headroom() -> None:
+    found = Program(FOUR, [CHAT, BULK]).solve()
+    assert found.kept == pytest.approx(1.0)
+    served = sum(amount for (_, service, _), amount in found.flow.items() if service == "chat")
+    assert served == pytest.approx(HEADROOM * 4.0)
+    assert 0 < found.most[0, "chat"] < found.most[0, OPEN]
+
+
+def test_more_than_fits_falls_short_and_says_so() -> None:
+    found = Program(FOUR, [replace(CHAT, rates={"chat": 1000.0}), BULK]).solve()
+    assert 0.0 < found.kept < 0.9
+    assert found.counts[0, "chat"] == 4
+
+
+def test_limits_that_nobody_can_keep_take_no_server() -> None:
+    found = Program(FOUR, [replace(CHAT, limits=Limits(tpot=1e-4)), BULK]).solve()
+    assert found.kept == 0.0
+    assert found.counts[0, "chat"] == 0
+
+
+def test_a_looser_class_may_use_the_servers_of_a_stricter_one() -> None:
+    loose = Wanted("loose", Limits(tpot=0.05), {"chat": 1.0})
+    found = Program([Kind(("a",), MODEL)], [CHAT, loose]).solve()
+    assert found.kept == pytest.approx(1.0)
+    assert found.counts[0, "chat"] == 1
+
+
+def test_one_class_with_limits_alone_has_all_servers_and_is_fast() -> None:
+    program = Program(FOUR, [CHAT])
+    found = program.solve()
+    assert program.roles == ("chat",)
+    assert found.counts == {(0, "chat"): 4}
+    assert found.seconds < 5.0
+    assert found.tokens_per_second == pytest.approx(HEADROOM * 4.0 * 300.0, rel=0.01)
+
+
+def test_given_roles_are_worth_what_they_are() -> None:
+    program = Program(FOUR, [CHAT, BULK])
+    best = program.solve()
+    worse = program.solve({(0, "chat"): 3, (0, OPEN): 1})
+    assert worse.tokens_per_second < best.tokens_per_second
+    assert worse.counts == {(0, "chat"): 3, (0, OPEN): 1}
+
+
+@pytest.mark.parametrize(("kinds", "wanted"), [([], [BULK]), (FOUR, []), (FOUR, [replace(BULK, rates={})])])
+def test_nothing_cannot_be_planned(kinds: list[Kind], wanted: list[Wanted]) -> None:
+    with pytest.raises(ValueError, match="nothing to plan"):
+        Program(kinds, wanted)
+
+
+def test_counts_must_be_those_of_the_servers() -> None:
+    with pytest.raises(ValueError, match="no solution"):
+        Program(FOUR, [BULK]).solve({(0, OPEN): 9})
