@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.failover import rule
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from gateway.core.outcome import Attempt
@@ -35,7 +36,7 @@ _DOUBLINGS: Final = 32
 """More make no difference to any limit in use and would end in an overflow."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BreakerSettings:
     """When to trip and how to come back; times in seconds.
 
@@ -60,7 +61,7 @@ class BreakerSettings:
     slow_start: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Event:
     """Something that happened to a backend.
 
@@ -73,7 +74,7 @@ class Event:
     started: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Window:
     """Failures and requests of the last while: two counts, of which the older fades out.
 
@@ -106,7 +107,7 @@ class Window:
 _NOTHING: Final = Window()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Breaker:
     """The state of one backend's breaker; a new one is closed.
 

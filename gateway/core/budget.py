@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gateway.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BudgetSettings:
     """What fills the budget and how much it holds.
 
@@ -20,7 +20,7 @@ class BudgetSettings:
     burst: int = 256
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Budget:
     """What is left.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.core import sessions
 from gateway.core.labels import known
 from gateway.core.language import UNKNOWN
 from gateway.core.rules import RULES
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.core.policy import ClassifierSettings
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Classification:
     """A workload label and how it was found.
 

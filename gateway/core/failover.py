@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core.outcome import PHASES
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +89,7 @@ def rule(attempt: Attempt) -> Rule:
     return RULES.get((attempt.error, attempt.phase)) or RULES.get((status, attempt.phase), ONCE)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Try:
     """Send the request to this backend next.
 
@@ -101,7 +101,7 @@ class Try:
     costs: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GiveUp:
     """Stop, and give the client the last attempt's answer or error.
 

@@ -6,10 +6,11 @@ request), :func:`extract` turns that into :class:`Features`, which are safe to l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import language, marks
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ _ASKING_CHARS: Final = 200
 """Where in a text the language of the answer is asked for: within so many characters of its ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Turn:
     """One message of a conversation.
 
@@ -53,7 +54,7 @@ class Turn:
 _NO_TURN: Final = Turn("user", "", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Tool:
     """A declared tool: its name and description, for comparing with what the user asks."""
 
@@ -61,7 +62,7 @@ class Tool:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Hints:
     """What the caller said about the request, from headers, ``metadata`` or the model's suffix.
 
@@ -76,7 +77,7 @@ class Hints:
     previous: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RequestView:
     """The few fields of a request body that are read. Holds text; lives only while the request does.
 
@@ -110,7 +111,7 @@ class RequestView:
     headers: Mapping[bytes, bytes] = field(default_factory=dict, hash=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Features:
     """Facts of one request. Every number is a count or a share; no prompt text.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,7 @@ _ASCII_STANDS: Final = _STANDS[:_ASCII].astype(np.uint8).tobytes().ljust(256)
 _ASCII_IN_WORD: Final = _IN_WORD[_STANDS[:_ASCII]].tobytes().ljust(256, b"\0")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Grams:
     """What was read, as parallel arrays.
 

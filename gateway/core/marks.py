@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import lexicon, lexicon_foreign, lexicon_keys, lexicon_tools
+from gateway.core.values import value
 from gateway.core.words import letters, numbers, words
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _NO_KEYS: Final = frozenset[str]()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Marks:
     """What the text of a request looks like, as counts, shares between 0 and 1, and flags.
 
@@ -157,7 +157,7 @@ def _supplied(text: str, chars: int) -> int:
     return given + max(chars - len(text), 0) if given else 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Foreign:
     code: bool = False
     code_request: bool = False
@@ -182,7 +182,7 @@ def _foreign(ask: str) -> _Foreign:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Offer:
     overlap: int = 0
     name_overlap: int = 0
@@ -209,7 +209,7 @@ def _offer(ask: str, keys: frozenset[str], tools: Sequence[Tool], *, foreign_act
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _System:
     tools: bool = False
     context: bool = False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
+
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from gateway.core.classify import Classification
@@ -27,7 +29,7 @@ STATUSES: Final = (OK, CLIENT_ERROR, UPSTREAM_ERROR, TIMEOUT, CANCELLED, REJECTE
 ``cancelled``: the client left. ``truncated``: the backend broke off after the first byte."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Attempt:
     """One backend tried.
 
@@ -52,7 +54,7 @@ class Attempt:
     retry_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Usage:
     """Token counts as the backend reported them; None where it did not."""
 
@@ -61,7 +63,7 @@ class Usage:
     cached_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Speculation:
     """Acceptance of one request.
 
@@ -101,7 +103,7 @@ class Speculation:
         return tuple(reversed(sums))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Outcome:
     """How a request ended and what was measured; times are seconds taken when bytes arrived.
 
@@ -162,7 +164,7 @@ class Outcome:
         return self.decode_seconds / tokens if tokens and self.decode_seconds is not None else None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Trace:
     """W3C trace context of a request.
 
@@ -181,7 +183,7 @@ class Trace:
     state: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Record:
     """Everything about one finished request; the only thing that consumers get.
 

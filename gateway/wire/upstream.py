@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -19,7 +20,7 @@ CLOSE_SECONDS = 2.0
 """How long the closing of a pool may wait for its connections to end."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UpstreamRequest:
     """A request as it goes to a backend.
 
