@@ -15,6 +15,7 @@ from gateway.runtime.acceptance import Acceptance
 from gateway.runtime.admission import Admission
 from gateway.runtime.agreement import Agreement
 from gateway.runtime.consumers import Consumers
+from gateway.runtime.draft_latency import DraftLatency
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.gpus import GpuWatch
 from gateway.runtime.probe import Prober
@@ -31,6 +32,7 @@ from gateway.wire.relay import Relay
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
+    from gateway.core.counters import Counters
     from gateway.core.outcome import Record
     from gateway.policy.load import Config, Loaded
     from gateway.settings import Settings
@@ -94,6 +96,8 @@ class Gateway:
             self._acceptance.mismatches,
             self._acceptance.restarts,
         )
+        self._draft_latency = DraftLatency(lambda: self._fleet.snapshot, window=settings.counter_window)
+        self._telemetry.observe_draft_latency(self._draft_latency.usual)
         self._gpus = GpuWatch()
         self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
         self._log = _decision_log(settings)
@@ -145,6 +149,7 @@ class Gateway:
             classifier=classifier,
             sessions=sessions,
             agreement=self._agreement,
+            draft_latency=self._draft_latency,
             exposition=self._telemetry.exposition,
             exposition_type=self._telemetry.content_type,
             seed=settings.seed,
@@ -159,12 +164,16 @@ class Gateway:
         else:
             await self._relay(scope, receive, send)
 
+    def _counted(self, backend: str, counters: Counters) -> None:
+        self._acceptance.counted(backend, counters)
+        self._draft_latency.counted(backend, counters)
+
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         stop = asyncio.Event()
         client = httpx.AsyncClient(trust_env=False)
         settings, fleet = self._settings, self._fleet
-        scraper = Scraper(fleet, client, timeout=settings.scrape_timeout, counted=self._acceptance.counted)
+        scraper = Scraper(fleet, client, timeout=settings.scrape_timeout, counted=self._counted)
         prober = Prober(fleet, client, timeout=settings.probe_timeout)
         visits = (
             Visits(fleet, scraper.once, interval=settings.scrape_interval, name="scrape"),

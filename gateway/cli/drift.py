@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gateway.cli.files import refuse
+from gateway.cli.asking import GATEWAY, status
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 DRIFTED = 1
 """Exit code where fewer answers agree with their labels than did at first."""
-
-WITHIN = 10.0
-"""Seconds in which the gateway must answer."""
 
 
 def register(app: typer.Typer) -> None:
@@ -25,9 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def drift(
-    gateway: Annotated[
-        str, typer.Argument(help="Address of the gateway.", metavar="URL")
-    ] = "http://127.0.0.1:8000",
+    gateway: Annotated[str, typer.Argument(help="Address of the gateway.", metavar="URL")] = GATEWAY,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -40,7 +35,7 @@ def drift(
 
     Exit codes: 0 as usual, 1 fewer agree than did at first, 2 the gateway cannot be asked.
     """
-    found = _classifier(gateway.rstrip("/"))
+    found = status(gateway, "classifier")
     agreement: dict[str, dict[str, Any]] = found["agreement"]
     drifted = [label for label, one in agreement.items() if one["drifted"]]
     if as_json:
@@ -48,22 +43,6 @@ def drift(
     else:
         _print(found["answers"], agreement, drifted)
     raise typer.Exit(DRIFTED if drifted else 0)
-
-
-def _classifier(gateway: str) -> dict[str, Any]:
-    import httpx
-
-    try:
-        answer = httpx.get(f"{gateway}/status", timeout=WITHIN, trust_env=False)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        refuse(f"{gateway} cannot be asked: {error}; give the address of a running gateway")
-    if answer.status_code != httpx.codes.OK:
-        refuse(f"{gateway}/status answers {answer.status_code}; give the address of a running gateway")
-    try:
-        found: dict[str, Any] = answer.json()["classifier"]
-    except (ValueError, KeyError, TypeError):
-        refuse(f"{gateway}/status tells nothing of a classifier; give the address of a running gateway")
-    return found
 
 
 def _print(

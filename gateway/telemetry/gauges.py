@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.metrics import Meter
 
+    from gateway.core.draft_latency import Estimate
     from gateway.core.fleet import BackendState, Load, Snapshot
     from gateway.core.gain import Gain, Speedup
     from gateway.core.gpus import GpuLoad
@@ -124,6 +125,27 @@ def observe_acceptance(
     observe(meter, names.COUNTERS_AGE, lambda: [((name,), age) for name, age in ages()])
     observe(meter, names.COUNTERS_MISMATCH, lambda: [((name,), off) for name, off in mismatches()])
     observe(meter, names.RESTARTS, lambda: tuple(restarts.items()))
+
+
+def observe_draft_latency(meter: Meter, usual: Callable[[], Iterable[tuple[str, Estimate]]]) -> None:
+    """Register what drafting takes.
+
+    Args:
+        meter: Where it belongs.
+        usual: Backend, and the estimate at the batch it was most at; one that tells the draft apart.
+    """
+
+    def per_backend(metric: names.Metric, read: Callable[[Estimate], float | None]) -> None:
+        def values() -> Iterator[tuple[Values, float]]:
+            for backend, estimate in usual():
+                if (number := read(estimate)) is not None:
+                    yield (backend, names.ESTIMATE), number
+
+        observe(meter, metric, values)
+
+    per_backend(names.DRAFT_LATENCY, lambda estimate: estimate.seconds)
+    per_backend(names.DRAFT_LATENCY_LOW, lambda estimate: estimate.low)
+    per_backend(names.DRAFT_LATENCY_HIGH, lambda estimate: estimate.high)
 
 
 def observe_agreement(

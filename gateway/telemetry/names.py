@@ -19,6 +19,9 @@ SCOPE: Final = "specroute"
 OTHER: Final = "other"
 """Label value that stands for everything outside a closed set."""
 
+ESTIMATE: Final = "estimate"
+"""Grade of what no server tells and other figures of it imply."""
+
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
@@ -79,7 +82,7 @@ LABELS: Final[Mapping[str, str]] = {
     "`rejected` or `truncated`.",
     POSITION: "Place of the draft token in its step, from 0.",
     GRADE: "How acceptance is known: `exact` (answers told), `stream` (from their events), `counters` (from "
-    "those of the server), `none` (a baseline) or `not_measured`.",
+    "those of the server), `none` (a baseline) or `not_measured`; of a draft's latency `estimate`.",
     ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
     SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME`, "
     "`session`, `mix` or `default`.",
@@ -291,6 +294,18 @@ GPU_POWER: Final = Metric(
 GPU_AGE: Final = Metric(
     "specroute.backend.gpu_age", GAUGE, "s", "Time since the backend's GPUs were last looked at.", (BACKEND,)
 )
+DRAFT_LATENCY: Final = Metric(
+    "specroute.backend.draft_latency", GAUGE, "s",
+    "Part of a step that the draft takes, at the batch the server was most at. No vLLM tells: its steps are "
+    "compared with the baseline's. Absent until both were seen at fitting batches.", (BACKEND, GRADE),
+)  # fmt: skip
+DRAFT_LATENCY_LOW: Final = Metric(
+    "specroute.backend.draft_latency.low", GAUGE, "s",
+    "Lower bound of its 95 % interval, as far as chance goes.", (BACKEND, GRADE),
+)  # fmt: skip
+DRAFT_LATENCY_HIGH: Final = Metric(
+    "specroute.backend.draft_latency.high", GAUGE, "s", "Upper bound of it.", (BACKEND, GRADE)
+)
 COUNTERS_AGE: Final = Metric(
     "specroute.backend.counters_age", GAUGE, "s",
     "Time since the server's own counters were read; absent before the first.", (BACKEND,),
@@ -345,7 +360,8 @@ METRICS: Final = (
     AGREEMENT, DRIFT, TOOL_CALLS, RESUMES, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
-    GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
+    GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH,
+    DRAFT_LATENCY, DRAFT_LATENCY_LOW, DRAFT_LATENCY_HIGH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, DECISIONS_DROPPED,
     POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip

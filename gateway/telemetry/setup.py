@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricReader
 
+    from gateway.core.draft_latency import Estimate
     from gateway.core.fleet import Backend, Snapshot
     from gateway.core.gain import Gain
     from gateway.core.gpus import GpuLoad
@@ -140,6 +141,10 @@ class Telemetry:
             restarts: How often each backend's server was started anew; grows.
         """
         gauges.observe_acceptance(self._meter, lengths, ages, mismatches, restarts)
+
+    def observe_draft_latency(self, usual: Callable[[], Iterable[tuple[str, Estimate]]]) -> None:
+        """Show what drafting takes: by backend, at the batch it was most at. Call it once."""
+        gauges.observe_draft_latency(self._meter, usual)
 
     def observe_agreement(
         self,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gateway.core.fleet import BackendState
     from gateway.policy.problems import Problem
     from gateway.runtime.agreement import Agreement
+    from gateway.runtime.draft_latency import DraftLatency
     from gateway.runtime.fleet import Fleet
     from gateway.runtime.reload import Configuration
     from gateway.runtime.sessions import Sessions
@@ -67,6 +68,7 @@ class Control:
     Attributes:
         sessions: Tells what the answers before a request were.
         agreement: How well the classifier does.
+        draft_latency: What drafting takes.
         exposition: Returns all metrics in Prometheus' text format.
         exposition_type: Its content type.
         seed: Of the routing draws.
@@ -78,6 +80,7 @@ class Control:
     classifier: Classifier
     sessions: Sessions
     agreement: Agreement
+    draft_latency: DraftLatency
     exposition: Callable[[], bytes]
     exposition_type: str
     seed: int
@@ -125,6 +128,7 @@ class Control:
                 "backends": [_backend_status(state, now) for state in snapshot.states],
             },
             "classifier": self.agreement.as_json(),
+            "draft_latency": self.draft_latency.as_json(),
             "retries": {"left": round(self.fleet.retries_left, 1), "denied": self.fleet.denied},
         }
 

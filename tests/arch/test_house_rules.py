@@ -15,7 +15,7 @@ SAMPLES = sorted(ROOT.glob("policies/**/*.y*ml"))
 
 LINES = 320
 LONGER = {
-    "gateway/telemetry/names.py": 600,  # one table, read from top to bottom
+    "gateway/telemetry/names.py": 700,  # one table, read from top to bottom
     "backends/sim/bodies.py": 340,
     "backends/sim/server.py": 340,
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.core.breaker import Breaker
+from gateway.core.draft_latency import Estimate
 from gateway.core.gpus import GpuLoad
 from gateway.telemetry.setup import setup
 
@@ -203,3 +204,14 @@ def test_how_well_the_classifier_does_is_shown_as_it_is_when_read(series: Series
     assert found["specroute_classifier_drift workload=math"] == 0
     drifts[0] = ("math", True)
     assert series(telemetry.exposition())["specroute_classifier_drift workload=math"] == 1
+
+
+def test_what_drafting_takes_is_shown_with_its_bounds_and_as_an_estimate(series: Series) -> None:
+    told = [("eagle", Estimate(4.0, 4.0, 0.03, 0.006, 0.005, 0.007, 0.01, 9.0))]
+    telemetry = setup()
+    telemetry.observe_draft_latency(lambda: told)
+    found = series(telemetry.exposition())
+    name = "specroute_backend_draft_latency{}_seconds backend=eagle grade=estimate"
+    assert [found[name.format(bound)] for bound in ("", "_low", "_high")] == [0.006, 0.005, 0.007]
+    told.clear()
+    assert not any("draft_latency" in name for name in series(telemetry.exposition()))

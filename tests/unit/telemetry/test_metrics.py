@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.core.decide import NoCandidate
+from gateway.core.draft_latency import Estimate
 from gateway.core.gpus import GpuLoad
 from gateway.core.outcome import STATUSES, Attempt, Outcome, Speculation, Usage
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Timeouts
@@ -274,6 +275,9 @@ def test_every_documented_metric_is_served_with_its_labels(
         {("eagle",): 1},
     )  # fmt: skip
     telemetry.observe_agreement(lambda: [("math", 0.9)], lambda: [("math", False)])
+    telemetry.observe_draft_latency(
+        lambda: [("eagle", Estimate(4.0, 4.0, 0.03, 0.006, 0.005, 0.007, 0.01, 9.0))]
+    )
     telemetry.policy_loaded(policy("p1", "chat"))
     telemetry.observe_policy(lambda: ("p1", True))
     failed = Attempt("dflash", "connect", "connect", 0, 100.0, 100.1, "e" * 16)

@@ -13,6 +13,7 @@ from gateway.core.budget import BudgetSettings
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock
 from gateway.runtime.agreement import Agreement
+from gateway.runtime.draft_latency import DraftLatency
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.sessions import Sessions
 from gateway.wire import control as module
@@ -42,6 +43,7 @@ def control(fleet):
         classifier=None,
         sessions=Sessions(),
         agreement=Agreement(config.policy.classifier),
+        draft_latency=DraftLatency(lambda: fleet.snapshot),
         exposition=bytes,
         exposition_type="",
         seed=0,
