@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.outcome import Attempt
+from gateway.core.values import value
 from gateway.runtime import clock
 from gateway.wire import errors
 from gateway.wire import headers as names
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import Backend
     from gateway.core.policy import Timeouts
+    from gateway.runtime.alarms import Alarms
     from gateway.wire.client import Client
     from gateway.wire.headers import Headers
     from gateway.wire.pipe import Pipe
@@ -40,7 +41,7 @@ BUSY_STATUSES: Final = frozenset({429, 503})
 ENDS_WITH_DONE: Final = frozenset({"chat", "completions"})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Answer:
     """An answer held back: its status says that another backend may do better."""
 
@@ -49,7 +50,7 @@ class Answer:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Plan:
     """What every attempt at a request has in common.
 
@@ -57,6 +58,7 @@ class Plan:
         stream: The request asked for a stream, so that a first byte is due early.
         deadline: Monotonic seconds at which the whole request must have ended.
         dress: Adds our headers to a backend's before they go to the client.
+        alarms: Those of the loop.
     """
 
     endpoint: str
@@ -64,6 +66,7 @@ class Plan:
     timeouts: Timeouts
     deadline: float
     dress: Callable[[Headers, Backend], Headers]
+    alarms: Alarms
 
 
 class _KeptBackError(Exception):
@@ -140,12 +143,13 @@ class Trial:
         timeouts = self._plan.timeouts
         patience = Patience(
             self._client,
+            self._plan.alarms,
             first_byte=timeouts.first_byte if self._plan.stream else timeouts.total,
             idle=timeouts.idle,
             deadline=self._plan.deadline,
         )
         try:
-            async with patience:
+            with patience:
                 response = await send(self._request, timeouts.connect)
                 self.phase = "headers"
                 self.status = response.status
@@ -182,7 +186,7 @@ class Trial:
         """Note that bytes arrived and return the time."""
         now = clock.monotonic()
         self.phase = "first_byte"
-        patience.arrived(now)
+        patience.last = now
         return now
 
     async def _whole(self, response: UpstreamResponse, patience: Patience, limit: int) -> bytes:
@@ -258,17 +262,24 @@ class Trial:
     async def _pour(self, response: UpstreamResponse, patience: Patience, pipe: Pipe) -> None:
         """Pass on the rest of a stream from connection to connection, with no task switch for a chunk."""
         tap, client = self.tap, self._client
+        passes, feed, write = tap.passes, tap.feed, pipe.write
 
         def sink(chunk: bytes) -> None:
             now = clock.monotonic()
-            patience.arrived(now)
-            data = tap.feed(chunk, now)
-            if data and not client.pour(pipe, data, now, between_events=tap.between_events):
-                response.pause()
+            patience.last = now
+            if not passes(chunk, now):
+                chunk = feed(chunk, now)
+                client.between_events = tap.between_events
+            if chunk:
+                client.last_sent = now
+                client.bytes_out += len(chunk)
+                if not write(chunk):
+                    client.fell_behind(now)
+                    response.pause()
             if tap.error:
                 raise _KeptBackError
 
-        client.pour_through(pipe, response.resume)
+        client.catches_up(pipe, response.resume)
         await response.pipe(sink)
 
     def _complete(self) -> None:

@@ -33,6 +33,7 @@ class Client:
         finished: Whether the whole answer went out.
         between_events: Whether what went out ends where a comment may follow.
         writing: Whether we wait for the client to read.
+        caught_up_at: Monotonic seconds at which such a wait last ended, 0 before.
         slow: Whether the client ever read so slowly that we had to wait.
         pipe: The way to it past ASGI's messages, where the server offers one.
         last_sent: Monotonic seconds at which something was last sent.
@@ -42,8 +43,8 @@ class Client:
     """
 
     __slots__ = (
-        "_held_since", "_receive", "_send", "between_events", "bytes_out", "delivered", "finished", "gone",
-        "last_sent", "pipe", "slow", "started", "status", "writing",
+        "_held_since", "_receive", "_send", "between_events", "bytes_out", "caught_up_at", "delivered",
+        "finished", "gone", "last_sent", "pipe", "slow", "started", "status", "writing",
     )  # fmt: skip
 
     def __init__(self, receive: Receive, send: Send, pipe: Pipe | None = None) -> None:
@@ -56,6 +57,7 @@ class Client:
         self.finished = False
         self.between_events = True
         self.writing = False
+        self.caught_up_at = 0.0
         self.slow = False
         self.last_sent = clock.monotonic()
         self.gone = False
@@ -122,36 +124,28 @@ class Client:
         began = self.last_sent = clock.monotonic()
         self.writing = True
         await self.write(data)
-        self.writing = False
-        if clock.monotonic() - began > SLOW_SECONDS:
-            self.slow = True
+        self._caught_up(began)
 
-    def pour_through(self, pipe: Pipe, then: Callable[[], None]) -> None:
-        """Make ready for :meth:`pour`; ``then`` is called each time the client has caught up."""
+    def fell_behind(self, now: float) -> None:
+        """The pipe said so at this monotonic time."""
+        if not self.writing:
+            self.writing = True
+            self._held_since = now
+
+    def catches_up(self, pipe: Pipe, then: Callable[[], None]) -> None:
+        """Call this each time the client has caught up with what the pipe was given."""
 
         def caught_up() -> None:
-            self.writing = False
-            if clock.monotonic() - self._held_since > SLOW_SECONDS:
-                self.slow = True
+            self._caught_up(self._held_since)
             then()
 
         pipe.on_room(caught_up)
 
-    def pour(self, pipe: Pipe, data: bytes, now: float, *, between_events: bool) -> bool:
-        """Send a part of an answer that has begun, at once, at this monotonic time.
-
-        Returns:
-            Whether more may follow; if not, the client is to catch up first.
-        """
-        self.between_events = between_events
-        self.last_sent = now
-        self.bytes_out += len(data)
-        if pipe.write(data):
-            return True
-        if not self.writing:
-            self.writing = True
-            self._held_since = now
-        return False
+    def _caught_up(self, since: float) -> None:
+        self.writing = False
+        self.caught_up_at = clock.monotonic()
+        if self.caught_up_at - since > SLOW_SECONDS:
+            self.slow = True
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last part of the body."""

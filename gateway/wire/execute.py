@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.failover import GiveUp
 from gateway.core.resume import obstacle
+from gateway.core.values import value
 from gateway.telemetry import trace_context
 from gateway.wire import body as bodies
 from gateway.wire import errors
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.core.features import Features, RequestView
     from gateway.core.fleet import Backend
     from gateway.core.policy import Policy
+    from gateway.runtime.alarms import Alarms
     from gateway.runtime.fleet import Fleet
     from gateway.wire.attempt import Send
     from gateway.wire.exchange import Exchange
@@ -33,7 +34,7 @@ USAGE_ON_REQUEST: Final = frozenset({"chat", "completions"})
 """Endpoints whose streams report usage only where ``stream_options`` asks for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Execution:
     """The attempts at one request.
 
@@ -74,8 +75,8 @@ class Execution:
         tape = Tape() if resumable else None
         return cls(exchange, decision, policy, seen, body, fleet, upstream, ask_usage, tape)
 
-    async def run(self) -> None:
-        """Make them."""
+    async def run(self, alarms: Alarms) -> None:
+        """Make them, with their limits in time among these alarms."""
         exchange, client = self.exchange, self.exchange.client
         plan = Plan(
             endpoint=self.seen.endpoint,
@@ -83,6 +84,7 @@ class Execution:
             timeouts=self.policy.timeouts,
             deadline=exchange.started + self.policy.timeouts.total,
             dress=exchange.dress,
+            alarms=alarms,
         )
         while not isinstance(
             backend := self.fleet.next_backend(

@@ -10,6 +10,7 @@ from gateway.runtime import clock
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from gateway.runtime.alarms import Alarm, Alarms
     from gateway.wire.client import Client
 
 
@@ -17,61 +18,85 @@ class Patience:
     """A block that ends with :class:`TimeoutError` when the backend is silent for too long.
 
     Time in which the client keeps us from reading is not held against the backend. An arrival costs no timer:
-    one timer an attempt looks at when the last bytes came.
+    one alarm an attempt looks at when the last bytes came.
 
     Attributes:
+        last: Monotonic seconds at which bytes last came, 0 before the first.
         which: The limit that ended the block: ``timeout:first_byte``, ``timeout:idle`` or ``timeout:total``.
     """
 
-    __slots__ = ("_client", "_deadline", "_idle", "_last", "_limit", "_loop", "_timer", "which")
+    __slots__ = (
+        "_alarm",
+        "_alarms",
+        "_cancelling",
+        "_client",
+        "_deadline",
+        "_first_byte",
+        "_idle",
+        "_over",
+        "_task",
+        "last",
+        "which",
+    )  # fmt: skip
 
-    def __init__(self, client: Client, *, first_byte: float, idle: float, deadline: float) -> None:
+    _task: asyncio.Task[object]
+    _alarm: Alarm
+
+    def __init__(
+        self, client: Client, alarms: Alarms, *, first_byte: float, idle: float, deadline: float
+    ) -> None:
         """Set the limits.
 
         Args:
             client: Who may be slow.
+            alarms: Those of the loop.
             first_byte: Seconds from now to the first byte.
             idle: Seconds between two arrivals.
             deadline: Monotonic seconds at which the whole request must have ended.
         """
         self._client = client
+        self._alarms = alarms
+        self._first_byte = clock.monotonic() + first_byte
         self._idle = idle
-        self._loop = asyncio.get_running_loop()
-        self._last: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        left = max(0.0, deadline - clock.monotonic())
-        self._deadline = self._loop.time() + left
-        self.which = "timeout:first_byte" if first_byte < left else "timeout:total"
-        self._limit = asyncio.timeout_at(self._loop.time() + min(first_byte, left))
+        self._deadline = deadline
+        self._over = False
+        self.last = 0.0
+        self.which = ""
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         """Start to wait."""
-        await self._limit.__aenter__()
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - attempts are made in tasks
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._set(min(self._first_byte, clock.monotonic() + self._idle, self._deadline))
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop to wait."""
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._limit.__aexit__(kind, error, trace)
+        self._alarm.off()
+        if self._over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError(self.which) from error
 
-    def arrived(self, now: float) -> None:
-        """Bytes came from the backend at this monotonic time."""
-        if self._last is None:
-            self.which = "timeout:total"
-            self._limit.reschedule(self._deadline)
-            self._timer = self._loop.call_later(self._idle, self._look)
-        self._last = now
+    def _set(self, due: float) -> None:
+        self._alarm = self._alarms.at(due, self._look)
 
     def _look(self) -> None:
         now = clock.monotonic()
-        if self._client.writing:
-            self._last = now
-        silent = now - (self._last or now)
-        if silent < self._idle:
-            self._timer = self._loop.call_later(self._idle - silent, self._look)
+        client = self._client
+        if client.writing:
+            self.last = now
+        if self.last:
+            limit, which = max(self.last, client.caught_up_at) + self._idle, "timeout:idle"
         else:
-            self.which = "timeout:idle"
-            self._limit.reschedule(self._loop.time())
+            limit, which = self._first_byte, "timeout:first_byte"
+        if self._deadline <= limit:
+            limit, which = self._deadline, "timeout:total"
+        if now < limit:
+            self._set(limit)
+        else:
+            self._over = True
+            self.which = which
+            self._task.cancel()

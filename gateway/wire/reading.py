@@ -158,10 +158,16 @@ class Reading:
             self.first_tokens = 1
         self.token_event(now)
 
-    def keep(self, data: bytes) -> None:
-        """Keep an event that is not read now, for :meth:`opening`; later ones are not kept."""
-        if len(self._opening) < _OPENING_EVENTS:
-            self._opening.append(data)
+    def keep(self, data: bytes) -> bool:
+        """Keep an event that is not read now, or its text as JSON, for :meth:`opening`.
+
+        Returns:
+            Whether the next one will be kept as well.
+        """
+        if len(self._opening) >= _OPENING_EVENTS:
+            return False
+        self._opening.append(data)
+        return True
 
     def opening(self) -> str:
         """The beginning of the answer's first choice, reasoning left out."""
@@ -169,7 +175,7 @@ class Reading:
         for piece in self._opening:
             if len(text) >= OPENING_CHARS:
                 break
-            text += piece if isinstance(piece, str) else _said(decode(piece))
+            text += piece if isinstance(piece, str) else _kept(piece)
         return text[:OPENING_CHARS]
 
     def take(self, body: Body) -> None:
@@ -222,6 +228,16 @@ class Reading:
         ):
             return Speculation("not_measured")
         return Speculation("exact", said.num_spec_steps, said.num_draft_tokens, accepted, histogram)
+
+
+def _kept(data: bytes) -> str:
+    """Text of an event, or of the text of one, that was kept."""
+    if not data.startswith(b'"'):
+        return _said(decode(data))
+    try:
+        return msgspec.json.decode(data, type=str)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
 
 
 def _said(body: Body | None) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.classify import classify
@@ -11,6 +12,7 @@ from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.labels import without_suffix
 from gateway.runtime import clock
+from gateway.runtime.alarms import Alarms
 from gateway.wire import errors, inbound
 from gateway.wire import headers as names
 from gateway.wire.client import Client
@@ -50,6 +52,7 @@ class Relay:
         body_limit: Largest request body, in bytes.
         trace_ratio: Share of the traces that begin here to export.
         pipe: Use the pipe where the server offers one.
+        alarms: Those of the loop.
     """
 
     fleet: Fleet
@@ -63,6 +66,7 @@ class Relay:
     body_limit: int
     trace_ratio: float
     pipe: bool = True
+    alarms: Alarms = field(default_factory=Alarms)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -122,11 +126,17 @@ class Relay:
                 await exchange.refuse(errors.refused(decision))
                 return
             request = (seen, features, body)
-            await Execution.of(exchange, decision, policy, request, self.fleet, self.upstream).run()
+            execution = Execution.of(exchange, decision, policy, request, self.fleet, self.upstream)
+            await execution.run(self.alarms)
 
         decision = look()
         keep_alive = (
-            KeepAlive(exchange.client, policy.timeouts.keep_alive, exchange.dress(EVENT_STREAM, None))
+            KeepAlive(
+                exchange.client,
+                self.alarms,
+                policy.timeouts.keep_alive,
+                partial(exchange.dress, EVENT_STREAM, None),
+            )
             if seen.stream and policy.timeouts.keep_alive
             else None
         )

@@ -63,6 +63,10 @@ class Splice:
         """Whether what was given out so far ends with an event: always."""
         return True
 
+    def passes(self, chunk: bytes, now: float) -> bool:  # noqa: ARG002 - as StreamTap's
+        """Whether bytes can be passed on as they are: never."""
+        return False
+
     def feed(self, chunk: bytes, now: float) -> bytes:
         """Take bytes as they arrived and return those to pass on."""
         data = self._held + chunk

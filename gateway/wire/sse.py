@@ -19,6 +19,12 @@ BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
 
+_TEXTS: Final = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_content":"')
+"""Beginnings of what events differ in; of the first two the opening of an answer consists."""
+
+_LESSONS: Final = 4
+"""How often a form of events is learned in a stream, at most: some are alike in nothing."""
+
 
 class _Fate(Enum):
     """What becomes of an event: passed on, left out, or held until the next one is seen."""
@@ -32,7 +38,8 @@ class StreamTap:
     """Reads a relayed stream event by event.
 
     Events in the middle of an answer are counted without decoding; the first, the last and those with
-    usage or errors are decoded.
+    usage or errors are decoded. Servers write the same around each piece of text, so most of those in the
+    middle are known by that.
 
     Attributes:
         reading: What was read so far.
@@ -40,7 +47,10 @@ class StreamTap:
         error: Data of an error event that was kept back, so that another backend may go on instead.
     """
 
-    __slots__ = ("_held", "_last", "_strip_usage", "_tape", "_whole", "done", "error", "reading")
+    __slots__ = (
+        "_after", "_alike", "_before", "_held", "_keeps", "_last", "_lessons", "_strip_usage", "_tape",
+        "_whole", "done", "error", "reading",
+    )  # fmt: skip
 
     def __init__(self, *, strip_usage: bool, tape: Tape | None = None) -> None:
         """Tap a stream.
@@ -59,6 +69,27 @@ class StreamTap:
         self._whole = strip_usage or tape is not None
         self._held = b""
         self._last = b""
+        self._lessons = _LESSONS
+        self._alike = False
+        self._before = self._after = b""
+        self._keeps = False
+
+    def passes(self, chunk: bytes, now: float) -> bool:
+        """Whether this is one event in the middle of an answer like those before, to be passed on as it is.
+
+        If so it was counted; if not, :meth:`feed` is to take it.
+        """
+        if not (self._alike and chunk.startswith(self._before) and chunk.endswith(self._after)):
+            return False
+        start, end = len(self._before), len(chunk) - len(self._after)
+        if chunk.find(b'"', start) != end:
+            return False
+        reading = self.reading
+        reading.last_token_at = now
+        reading.events += 1
+        if self._keeps:
+            self._keeps = reading.keep(chunk[start - 1 : end + 1])
+        return True
 
     def feed(self, chunk: bytes, now: float) -> bytes:
         """Take bytes as they arrived and return those to pass on.
@@ -84,6 +115,7 @@ class StreamTap:
                     self._last = data[start:end]
             start = end
         self._held = data[start:]
+        self._alike = bool(self._before) and not self._held and not self._last
         if not self._whole:
             return chunk
         given = b"".join(kept) if changed or self._held else chunk
@@ -117,6 +149,8 @@ class StreamTap:
         ):
             reading.token_event(now)
             reading.keep(data)
+            if self._lessons:
+                self._learn(event)
             return _Fate.PASS
         body = decode(data)
         if body is None:
@@ -134,6 +168,19 @@ class StreamTap:
             self._last = _signed(self._last, body.system_fingerprint)
             return _Fate.DROP
         return _Fate.HOLD if any(choice.finish_reason for choice in body.choices or ()) else _Fate.PASS
+
+    def _learn(self, event: bytes) -> None:
+        """Learn what such events have in common: everything but the text."""
+        for name in _TEXTS:
+            start = event.find(name) + len(name)
+            if start < len(name):
+                continue
+            end = event.find(b'"', start)
+            if end > 0 and b"\\" not in event[start:end]:
+                self._lessons -= 1
+                self._before, self._after = event[:start], event[end:] + b"\n\n"
+                self._keeps = name in _TEXTS[:2]
+            return
 
     def _count(self, body: Body, now: float) -> None:
         reading = self.reading

@@ -34,8 +34,8 @@ class LeanResponse:
     """
 
     __slots__ = (
-        "_bare", "_connection", "_done", "_error", "_given_back", "_head_size", "_heard", "_keep", "_loop",
-        "_parser", "_parts", "_paused", "_silent", "_sink", "_size", "_waiter", "headers", "status",
+        "_bare", "_between", "_connection", "_done", "_error", "_given_back", "_head_size", "_heard", "_keep",
+        "_loop", "_parser", "_parts", "_paused", "_silent", "_sink", "_size", "_waiter", "headers", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
@@ -55,6 +55,7 @@ class LeanResponse:
         self._head_size = 0
         self._silent = 0
         self._heard = False
+        self._between = False
         self._done = False
         self._keep = False
         self._given_back = False
@@ -151,6 +152,14 @@ class LeanResponse:
 
     def feed(self, data: bytes) -> None:
         """Read bytes as they arrive."""
+        if self._between and self._sink is not None and (size := _size_of_chunk(data)):
+            # Nothing but one whole chunk, as in nearly every read of a stream: the parser need not see it.
+            try:
+                self._sink(data[-size - 2 : -2])
+            except Exception as error:  # noqa: BLE001 - the caller of pipe() gets it
+                self._fail(error)
+                self._wake()
+            return
         if self._done:
             self._keep = False
             return
@@ -177,6 +186,8 @@ class LeanResponse:
             if not self._done:
                 return str(error.__context__ or error)
             self._keep = False
+        if self._between and not data.endswith(b"\r\n"):
+            self._between = False  # a part of the next chunk's size came behind the last chunk
         if self._size > before or self._done:
             self._silent = 0
             return ""
@@ -209,6 +220,7 @@ class LeanResponse:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
+        self._between = False
         self._error = error
         self._connection.abort()
 
@@ -254,7 +266,24 @@ class LeanResponse:
         self._parts.append(data)
         self._size += len(data)
 
+    def on_chunk_header(self) -> None:
+        """A chunk begins."""
+        self._between = False
+
+    def on_chunk_complete(self) -> None:
+        """A chunk has ended."""
+        self._between = True
+
     def on_message_complete(self) -> None:
         """The body has ended, or an interim answer has."""
+        self._between = False
         if self.status:
             self._done = True
+
+
+def _size_of_chunk(data: bytes) -> int:
+    """Size of the chunk that data is, written as everybody writes it; 0 if it is anything else."""
+    line = data.find(b"\r\n", 0, 10)
+    size = len(data) - line - 4
+    whole = size > 0 <= line and data.endswith(b"\r\n") and data[:line] == b"%x" % size
+    return size if whole else 0

@@ -69,14 +69,7 @@ async def test_a_watch_that_was_ended_tells_nothing():
 
 
 class Pipe:
-    def __init__(self, *, keeps_up):
-        self.keeps_up = keeps_up
-        self.written = []
-        self.room = self.lost = None
-
-    def write(self, data):
-        self.written.append(data)
-        return self.keeps_up
+    room = lost = None
 
     def on_room(self, call):
         self.room = call
@@ -86,7 +79,7 @@ class Pipe:
 
 
 async def test_the_pipe_tells_that_the_client_left_until_the_watch_ends():
-    pipe, told = Pipe(keeps_up=True), []
+    pipe, told = Pipe(), []
     client = Client(None, None, pipe)
     end = client.watch(lambda: told.append(client.gone))
     pipe.lost()
@@ -95,26 +88,15 @@ async def test_the_pipe_tells_that_the_client_left_until_the_watch_ends():
     assert pipe.lost is None
 
 
-async def test_a_client_that_keeps_up_is_poured_to():
-    pipe = Pipe(keeps_up=True)
-    client = Client(None, None, pipe)
-    client.pour_through(pipe, lambda: None)
-    assert client.pour(pipe, b"abc", 7.0, between_events=False)
-    assert pipe.written == [b"abc"]
-    assert (client.bytes_out, client.last_sent, client.between_events) == (3, 7.0, False)
-    assert not client.writing
-
-
 @pytest.mark.parametrize(("waited", "slow"), [(0.0, False), (2 * SLOW_SECONDS, True)])
-async def test_a_client_that_does_not_keep_up_is_told_of_and_remembered_if_it_took_long(waited, slow):
-    pipe, caught_up = Pipe(keeps_up=False), []
+async def test_a_client_that_does_not_keep_up_is_remembered_if_it_took_long(waited, slow):
+    pipe, caught_up = Pipe(), []
     client = Client(None, None, pipe)
-    client.pour_through(pipe, lambda: caught_up.append(1))
+    client.catches_up(pipe, lambda: caught_up.append(1))
     now = clock.monotonic()
-    assert not client.pour(pipe, b"a", now - waited, between_events=True)
-    assert not client.pour(pipe, b"b", now, between_events=True)  # what was read already
+    client.fell_behind(now - waited)
+    client.fell_behind(now)  # what was on its way came after
     assert client.writing
-    assert caught_up == []
     pipe.room()
     assert caught_up == [1]
     assert not client.writing

@@ -1,5 +1,6 @@
 import asyncio
 
+from gateway.runtime.alarms import Alarms
 from gateway.wire.client import Client
 from gateway.wire.keepalive import COMMENT, KeepAlive
 
@@ -26,7 +27,7 @@ class Wire:
 def begun(interval=0.01):
     wire = Wire()
     client = Client(wire.receive, wire.send)
-    return wire, client, KeepAlive(client, interval, HEADERS)
+    return wire, client, KeepAlive(client, Alarms(), interval, lambda: HEADERS)
 
 
 async def test_the_first_comment_commits_the_status_line():

@@ -4,18 +4,18 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.runtime import clock
+from gateway.runtime.alarms import Alarms
 from gateway.wire.patience import Patience
 
 
 def patience(client=None, **limits):
     given = {"first_byte": 5.0, "idle": 5.0, "deadline": clock.monotonic() + 5.0} | limits
-    return Patience(client or SimpleNamespace(writing=False), **given)
+    return Patience(client or SimpleNamespace(writing=False, caught_up_at=0.0), Alarms(), **given)
 
 
 async def ended(limit, work):
-    with pytest.raises(TimeoutError):
-        async with limit:
-            await work
+    with pytest.raises(TimeoutError), limit:
+        await work
     return limit.which
 
 
@@ -36,7 +36,7 @@ async def test_silence_after_the_first_byte():
     limit = patience(first_byte=0.5, idle=0.01)
 
     async def one_arrival():
-        limit.arrived(clock.monotonic())
+        limit.last = clock.monotonic()
         await asyncio.Event().wait()
 
     assert await ended(limit, one_arrival()) == "timeout:idle"
@@ -44,9 +44,9 @@ async def test_silence_after_the_first_byte():
 
 async def test_arrivals_put_the_end_off():
     limit = patience(first_byte=1.0, idle=1.0)
-    async with limit:
+    with limit:
         for _ in range(8):
-            limit.arrived(clock.monotonic())
+            limit.last = clock.monotonic()
             await asyncio.sleep(0.15)  # longer than the limit in all
 
 
@@ -55,20 +55,49 @@ async def test_the_deadline_stands_whatever_arrives():
 
     async def arriving():
         while True:
-            limit.arrived(clock.monotonic())
+            limit.last = clock.monotonic()
             await asyncio.sleep(0.005)
 
     assert await ended(limit, arriving()) == "timeout:total"
 
 
 async def test_waiting_for_the_client_is_not_held_against_the_backend():
-    client = SimpleNamespace(writing=True)
+    client = SimpleNamespace(writing=True, caught_up_at=0.0)
     limit = patience(client, idle=0.02)
 
     async def slow_client():
-        limit.arrived(clock.monotonic())
+        limit.last = clock.monotonic()
         await asyncio.sleep(0.1)  # five times the limit
         client.writing = False
         await asyncio.Event().wait()
 
     assert await ended(limit, slow_client()) == "timeout:idle"
+
+
+async def test_what_a_client_that_caught_up_late_is_sent_next_may_take_its_time():
+    client = SimpleNamespace(writing=False, caught_up_at=0.0)
+    limit = patience(client, idle=0.2)
+    with limit:
+        limit.last = clock.monotonic() - 5.0  # the client was slow since
+        client.caught_up_at = clock.monotonic()
+        await asyncio.sleep(0.1)
+
+
+async def test_a_cancellation_from_outside_stays_one():
+    async def work():
+        with patience():
+            await asyncio.Event().wait()
+
+    task = asyncio.get_running_loop().create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_block_that_ends_in_time_leaves_nothing_behind():
+    alarms = Alarms()
+    for _ in range(1000):
+        with Patience(SimpleNamespace(), alarms, first_byte=5.0, idle=5.0, deadline=clock.monotonic() + 5.0):
+            pass
+    assert len(alarms) < 200

@@ -161,3 +161,81 @@ def test_tokens_that_a_tool_parser_kept_back_count_as_decoded_since_the_role():
     assert tap.reading.decoding_since == 1.0
     tap, _ = through([ROLE, WORD, name, LAST])
     assert tap.reading.decoding_since == 1.0
+
+
+def event(delta, finish=None, **more):
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    body = {"id": "c", "model": "m", "choices": [choice | more], "token_ids": None}
+    return b"data: %b\n\n" % json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+SAID = st.text(st.sampled_from('ab {}\\"\n\r\U0001f600é,:'), max_size=8)
+EVENTS = st.one_of(
+    SAID.map(lambda said: event({"content": said})),
+    SAID.map(lambda said: event({"content": said}, index=1)),
+    SAID.map(lambda said: event({"reasoning": said})),
+    SAID.map(lambda said: event({"tool_calls": [{"index": 0, "function": {"arguments": said}}]})),
+    SAID.map(lambda said: event({"content": said}, finish="stop")),
+    SAID.map(
+        lambda said: b'data: {"choices":[{"text":%b,"finish_reason":null}]}\n\n' % json.dumps(said).encode()
+    ),
+    st.sampled_from(
+        [ROLE, USAGE, DONE, b": keep-alive\n\n", b'data: {"error":{"message":"boom"}}\n\n', b"data: x\n\n"]
+    ),
+)
+
+
+def account(tap):
+    reading = tap.reading
+    return (
+        tap.done, reading.events, reading.opening(), reading.usage, reading.finish_reason, reading.error,
+        reading.tool_calls, reading.first_token_at, reading.last_token_at,
+    )  # fmt: skip
+
+
+@given(st.lists(st.lists(EVENTS, min_size=1, max_size=2), max_size=12), st.booleans(), st.integers(0, 40))
+def test_events_passed_on_without_a_look_inside_are_accounted_for_as_all_others(groups, strip, cut):
+    looked, passed = StreamTap(strip_usage=strip), StreamTap(strip_usage=strip)
+    out = b""
+    for at, group in enumerate([[ROLE, WORD], *groups]):
+        whole = b"".join(group)
+        for chunk in (whole[:cut], whole[cut:]) if len(group) > 1 else (whole,):
+            expected = looked.feed(chunk, float(at))
+            given_on = chunk if passed.passes(chunk, float(at)) else passed.feed(chunk, float(at))
+            assert given_on == expected
+            assert passed.between_events == looked.between_events
+            out += given_on
+    assert passed.end() == looked.end()
+    assert account(passed) == account(looked)
+
+
+@pytest.mark.parametrize("strip", [False, True])
+def test_most_events_of_a_stream_are_passed_on_without_a_look_inside(strip):
+    tap = StreamTap(strip_usage=strip)
+    words = [event({"content": said}) for said in (" one", "two", "\u4e09", "", "four")]
+    passed = []
+    for chunk in (
+        ROLE,
+        *words,
+        words[0] + words[1],
+        *words,
+        event({"content": 'a "quote"'}),
+        LAST,
+        USAGE,
+        DONE,
+    ):
+        if tap.passes(chunk, 0.0):
+            passed.append(chunk)
+        else:
+            tap.feed(chunk, 0.0)
+    assert passed == [*words[2:], *words]
+    assert tap.reading.events == 14
+    assert tap.reading.opening().startswith(" onetwo\u4e09four onetwo one")
+
+
+def test_after_reasoning_the_form_of_the_answer_is_learned():
+    tap = StreamTap(strip_usage=False)
+    thoughts, words = [event({"reasoning": "hm"})] * 4, [event({"content": "so"})] * 4
+    passed = sum(tap.passes(chunk, 0.0) or not tap.feed(chunk, 0.0) for chunk in (ROLE, *thoughts, *words))
+    assert passed == 2 + 3
+    assert tap.reading.opening() == "so" * 4

@@ -174,6 +174,89 @@ async def test_a_piped_part_is_given_at_once_and_wakes_nobody():
         piping.send(None)
 
 
+async def poured(pieces, head=CHUNKED + b"1\r\na\r\n"):
+    """What a pipe gives of pieces that come one by one; the error if there is one."""
+    _, response = reader()
+    response.feed(head)
+    got = []
+
+    async def consume():
+        await response.pipe(got.append)
+
+    consuming = asyncio.get_running_loop().create_task(consume())
+    await asyncio.sleep(0)
+    for piece in pieces:
+        response.feed(piece)
+    response.ended(None)
+    try:
+        await consuming
+    except UpstreamError as error:
+        return got, error.error
+    return got, ""
+
+
+@STEADY
+@given(
+    chunks=st.lists(st.binary(min_size=1, max_size=300), max_size=8),
+    joined=st.sets(st.integers(0, 8)),
+    upper=st.booleans(),
+)
+async def test_chunks_that_come_one_by_one_pass_the_parser_by_and_nothing_is_lost(chunks, joined, upper):
+    framed = [b"%b\r\n%b\r\n" % (b"%X" % len(one) if upper else b"%x" % len(one), one) for one in chunks]
+    pieces = [b""]
+    for number, piece in enumerate([*framed, b"0\r\n\r\n"]):
+        if number in joined:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+    got, error = await poured(piece for piece in pieces if piece)
+    assert (b"".join(got), error) == (b"a" + b"".join(chunks), "")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"3", b"\r\nabc\r\n", b"1\r\nb\r\n"],
+        [b"8\r\n", b"3\r\nabc\r\n", b"\r\n"],
+        [b"2\r\n", b"\r\n", b"\r\n", b"1\r\nb\r\n"],
+        [b"1\r\nb\r", b"\n1", b"1\r\n" + b"c" * 17, b"\r\n"],
+        [b"1\r\nb\r\n1", b"\r\nc\r\n"],
+        [b"1\r\nb\r\n1\r\n", b"\r", b"\r\n"],
+        [b"03\r\nabc\r\n", b"3;x\r\nabc\r\n"],
+    ],
+)
+async def test_what_only_looks_like_a_whole_chunk_is_read_by_the_parser(pieces):
+    expected = b"".join(await poured_whole(pieces))
+    got, error = await poured([*pieces, b"0\r\n\r\n"])
+    assert (b"".join(got), error) == (expected, "")
+
+
+async def poured_whole(pieces):
+    """The same bytes in one piece, which only the parser reads."""
+    return (await poured([], CHUNKED + b"1\r\na\r\n" + b"".join(pieces) + b"0\r\n\r\n"))[0]
+
+
+@pytest.mark.parametrize("line", [b"+2", b"0x2", b" 2", b"2_", b"-2", b""])
+async def test_a_size_that_is_none_is_an_error_alone_in_its_piece_too(line):
+    got, error = await poured([line + b"\r\nhe\r\n"])
+    assert (got, error) == ([b"a"], "protocol")
+
+
+async def test_behind_the_end_nothing_is_taken_for_a_chunk():
+    connection, response = reader()
+    response.feed(CHUNKED + b"1\r\na\r\n")
+    got = []
+    piping = response.pipe(got.append)
+    piping.send(None)
+    response.feed(b"0\r\n\r\n")
+    response.feed(b"1\r\nb\r\n")
+    with pytest.raises(StopIteration):
+        piping.send(None)
+    assert got == [b"a"]
+    await response.close()
+    assert not connection.released
+
+
 async def test_a_slow_reader_stops_the_connection_and_starts_it_again():
     connection, response = reader()
     response.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (BUFFER_LIMIT + 2))
