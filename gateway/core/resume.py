@@ -5,13 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.core.features import Features
 
 COPIED: Final = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "logit_bias", "ignore_eos",
-    "stop_token_ids", "skip_special_tokens", "spaces_between_special_tokens", "priority", "user",
+    "stop_token_ids", "allowed_token_ids", "skip_special_tokens", "spaces_between_special_tokens",
+    "priority", "user", "cache_salt",
 )  # fmt: skip
 """Request fields that mean the same when the delivered tokens have become part of the prompt."""
+
+_MADE_ANEW: Final = frozenset({
+    "model", "prompt", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n",
+    "seed", "tools", "tool_choice", "response_format",
+})  # fmt: skip
+"""Fields that the request that goes on has in another form, or that :func:`obstacle` has looked at."""
+
+_DONE_WITH: Final = frozenset({
+    "add_generation_prompt", "add_special_tokens", "chat_template", "chat_template_kwargs",
+    "continue_final_message", "documents", "reasoning_effort",
+    "include_reasoning", "metadata", "parallel_tool_calls", "prompt_cache_key", "request_id",
+    "safety_identifier", "service_tier", "store",
+})  # fmt: skip
+"""Fields that shape the prompt, which is known by its ids, or that change no token."""
 
 _UNFIT: Final = {
     "frequency_penalty": "counts the tokens of the answer alone",
@@ -49,3 +66,35 @@ def obstacle(features: Features) -> str | None:
     if features.response_format != "text":
         return "response_format binds the answer from its beginning"
     return None
+
+
+def obstacle_in(request: Mapping[str, object]) -> str | None:
+    """The same by the request itself, which may say what no feature tells.
+
+    What is not known to mean the same on the way is in the way: the list of fields grows with every version.
+
+    Args:
+        request: The body as JSON.
+    """
+    for name, value in request.items():
+        known = name in _MADE_ANEW or name in _DONE_WITH or name in _UNFIT or name in COPIED
+        if value is not None and not known:
+            return f"{name} is not known to mean the same in the middle of an answer"
+    prompt = request.get("prompt")
+    if isinstance(prompt, list) and not all(isinstance(token, int) for token in prompt) and len(prompt) > 1:
+        return "there are several prompts"
+    options = request.get("stream_options")
+    if isinstance(options, dict) and options.keys() - {"include_usage"}:
+        return "stream_options asks for more than usage at the end"
+    messages = request.get("messages")
+    if not all(_is_text(message) for message in (messages if isinstance(messages, list) else ())):
+        return "not all of the prompt is text"
+    return None
+
+
+def _is_text(message: object) -> bool:
+    content = message.get("content") if isinstance(message, dict) else None
+    parts = content if isinstance(content, list) else ()
+    return all(
+        isinstance(part, str) or (isinstance(part, dict) and part.get("type") == "text") for part in parts
+    )

@@ -6,14 +6,13 @@ from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.failover import GiveUp
-from gateway.core.resume import obstacle
 from gateway.core.values import value
 from gateway.telemetry import trace_context
 from gateway.wire import body as bodies
 from gateway.wire import errors
 from gateway.wire import headers as names
 from gateway.wire.attempt import Plan, Trial
-from gateway.wire.resume import Continuation, Splice
+from gateway.wire.resume import Continuation, Splice, may_go_on
 from gateway.wire.sse import StreamTap
 from gateway.wire.tape import Tape
 from gateway.wire.upstream import UpstreamRequest
@@ -67,12 +66,7 @@ class Execution:
         """Prepare the attempts at a request, given as what was seen of it, its features and its body."""
         seen, features, body = request
         ask_usage = seen.stream and not seen.include_usage and seen.endpoint in USAGE_ON_REQUEST
-        resumable = (
-            policy.resume.mode == "exact"
-            and obstacle(features) is None
-            and b'"return_token_ids"' not in body  # the client reads the ids itself
-        )
-        tape = Tape() if resumable else None
+        tape = Tape() if policy.resume.mode == "exact" and may_go_on(features, body) else None
         return cls(exchange, decision, policy, seen, body, fleet, upstream, ask_usage, tape)
 
     async def run(self, alarms: Alarms) -> None:

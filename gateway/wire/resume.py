@@ -8,25 +8,41 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from gateway.core.outcome import Usage
-from gateway.core.resume import COPIED
+from gateway.core.resume import COPIED, obstacle, obstacle_in
 from gateway.wire import headers as names
 from gateway.wire.reading import decode, error_class
 from gateway.wire.sse import BORDER, event_data
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
+    from gateway.core.features import Features
     from gateway.core.fleet import Backend
     from gateway.wire.reading import Body, Choice, Reading
     from gateway.wire.tape import Tape
     from gateway.wire.upstream import Upstream, UpstreamRequest, UpstreamResponse
 
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
+_WHOLE: Final = msgspec.json.Decoder(dict[str, Any])
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CONTEXT_TOKENS: Final = 8
 """Prompt tokens decoded before the answer's: how a piece is spelled may depend on what stands before it."""
 
 _TRAILING_TOKENS: Final = 8
 """Most tokens at the end whose text was not given out yet: parts of one character."""
+
+
+_COMPLETION_TOKENS: Final = 16
+"""Tokens that a text completion gets where it sets no limit (vLLM's ``CompletionRequest.max_tokens``)."""
+
+
+def may_go_on(features: Features, body: bytes) -> bool:
+    """Whether another backend could go on with the answer to this request so that nobody sees the seam."""
+    if obstacle(features) is not None:
+        return False
+    try:
+        return obstacle_in(_WHOLE.decode(body)) is None
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 class Splice:
@@ -237,6 +253,8 @@ class Continuation:
             for name in ("max_tokens", "max_completion_tokens")
             if name in given and bytes(given[name]).strip() != b"null"
         ]
+        if "max_tokens" not in given and not tape.object.startswith("chat"):
+            limits.append(_COMPLETION_TOKENS)
         delivered = len(tape.ids)
         left = min([room - len(tape.prompt_ids) - delivered, *(limit - delivered for limit in limits)])
         if left < 1:

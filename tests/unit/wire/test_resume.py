@@ -311,6 +311,9 @@ async def test_an_answer_that_has_its_end_is_not_made_longer():
         {"response_format": {"type": "json_object"}},
         {"frequency_penalty": 0.5},
         {"return_token_ids": True},
+        {"vllm_xargs": {"a": 1}},
+        {"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]},
     ],
     ids=lambda fields: next(iter(fields)),
 )
@@ -344,7 +347,10 @@ async def test_a_first_attempt_that_gave_nothing_leaves_no_trace_on_the_tape():
     assert client.body.endswith(piece("!", None, "stop") + DONE)
 
 
-async def test_a_text_completion_is_gone_on_with_in_its_own_shape():
+@pytest.mark.parametrize(
+    ("limits", "left"), [({}, 15), ({"max_tokens": None}, 96), ({"max_tokens": 5}, 4)], ids=str
+)
+async def test_a_text_completion_is_gone_on_with_in_its_own_shape(limits, left):
     head = {"id": "cmpl-r", "object": "text_completion", "created": 7, "model": "m"}
     first = {"index": 0, "text": "Xin ", "logprobs": None, "finish_reason": None, "stop_reason": None}
     chunk = head | {"choices": [first | {"prompt_token_ids": PROMPT, "token_ids": [10]}]}
@@ -359,8 +365,9 @@ async def test_a_text_completion_is_gone_on_with_in_its_own_shape():
         ],
     )
     client = await bench.talk(
-        json.dumps({"model": "m", "prompt": "hi", "stream": True}).encode(), path="/v1/completions"
+        json.dumps({"model": "m", "prompt": "hi", "stream": True} | limits).encode(), path="/v1/completions"
     )
+    assert json.loads(bench.upstream.requests[-1].body)["max_tokens"] == left
     last = json.loads(client.body.split(b"\n\n")[-3].removeprefix(b"data: "))
     assert last == head | {
         "choices": [
