@@ -26,11 +26,13 @@ def test_lengths_on_real_text_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told = reference.RealText(
         model="A model", prompts=4, tokens=96, differing=3, answers=40,
         mean_accepted_length={"ngram": {"code": 1.625, "chat": 1.0}},
+        tokens_per_step={"ngram": {"code": 1.25, "chat": 1.0}},
     )  # fmt: skip
     monkeypatch.setattr(reference, "real_text", lambda: told)
     page = reference.markdown()
-    assert "| Mean accepted length | code | chat |" in page
-    assert "| `ngram` | 1.62 | 1.00 |" in page
+    assert "|  | code | chat |" in page
+    assert "| `ngram`, mean accepted length | 1.62 | 1.00 |" in page
+    assert "| `ngram`, tokens a step | 1.25 | 1.00 |" in page
     assert "3 of 40 answers were not those of the server without speculation" in page
     monkeypatch.setattr(reference, "real_text", lambda: None)
     assert "## Prompt lookup on real text\n\nNot measured yet." in reference.markdown()
@@ -51,3 +53,13 @@ def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not verified: no such checkpoint" in page
     assert "- vLLM 0.26.0 on NVIDIA H200: `python -m x`, 2026-11-30. It is old." in page
     assert "Not measured yet." in page
+
+
+def test_what_was_never_run_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = reference.markdown()
+    section = page.partition("## What was not run")[2].partition("##")[0]
+    assert "- ROCm: no server of any method" in section
+    assert "- `gemma4-mtp` (Gemma 4 MTP): on no engine at all." in section
+    assert "`dspark`" not in section
+    monkeypatch.setattr(reference, "evidence", list)
+    assert "- `dspark` (DSpark): on no engine at all." in reference.markdown()
