@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import msgspec
 
+from gateway.runtime.foreign import UNREADABLE
 from gateway.runtime.visits import get
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Prober:
                 return f"{path} answered {page.status_code}"
         try:
             models = [model.id for model in _MODELS.decode(page.content).data]
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return "/v1/models is no list of models"
         if backend.served_model in models:
             return ""

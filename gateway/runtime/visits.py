@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import Backend
     from gateway.runtime.fleet import Fleet
+
+_log = logging.getLogger(__name__)
 
 
 async def get(client: httpx.AsyncClient, backend: Backend, path: str, within: float) -> httpx.Response:
@@ -48,7 +51,7 @@ class Visits:
 
         Args:
             fleet: Whose backends.
-            visit: What to do with each; must not raise.
+            visit: What to do with each; where it raises, that is logged and it is tried again.
             interval: Seconds from the end of a visit to the next one.
             name: What it is called in the names of tasks.
         """
@@ -74,5 +77,8 @@ class Visits:
 
     async def _loop(self, backend: Backend) -> None:
         while True:
-            await self._visit(backend)
+            try:
+                await self._visit(backend)
+            except Exception:  # noqa: BLE001 - a loop that ends leaves the backend as it is for good
+                _log.exception("%s %s: the visit failed", self._name, backend.name)
             await asyncio.sleep(self._interval)

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from gateway.runtime.foreign import UNREADABLE
+
 LIMIT: Final = 2**20
 """Characters of arguments that are kept of one answer; beyond, nothing is said of them."""
 
@@ -36,7 +38,7 @@ class Calls:
         """Take the ``tool_calls`` of a message, or of a delta of it."""
         try:
             calls = _calls.decode(tool_calls)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             return
         for place, call in enumerate(calls):
             key = (choice, place if call.index is None else call.index)
@@ -60,6 +62,6 @@ class Calls:
 def _is_object(arguments: str) -> bool:
     try:
         _object.decode(arguments)
-    except (msgspec.MsgspecError, UnicodeError):
+    except UNREADABLE:
         return False
     return True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
+from gateway.runtime.foreign import UNREADABLE
 from gateway.wire import headers as names
 from gateway.wire.parameters import ABSENT, Parameters, given
 
@@ -120,7 +121,7 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, otherwise: D) ->
         return otherwise
     try:
         return decoder.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return otherwise
 
 
@@ -272,7 +273,7 @@ def view(
         read = _BODY.decode(body)
     except msgspec.ValidationError:
         return Malformed("the body must be a JSON object whose 'model' is a string")
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return Malformed(f"the body is not valid JSON: {error}")
     metadata = {
         key: value for key, value in _decode(_METADATA, read.metadata, {}).items() if isinstance(value, str)

@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.core.answer import OPENING_CHARS
 from gateway.core.outcome import Speculation, Usage
+from gateway.runtime.foreign import UNREADABLE
 from gateway.wire.calls import Calls
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def decode(data: bytes | memoryview) -> Body | None:
     """Read a body or the data of one event; None if it is something else."""
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
@@ -236,7 +237,7 @@ def _kept(data: bytes) -> str:
         return _said(decode(data))
     try:
         return msgspec.json.decode(data, type=str)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
 
 

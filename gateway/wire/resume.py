@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.core.outcome import Usage
 from gateway.core.resume import COPIED, obstacle, obstacle_in
+from gateway.runtime.foreign import UNREADABLE
 from gateway.wire import headers as names
 from gateway.wire.reading import decode, error_class
 from gateway.wire.sse import BORDER, event_data
@@ -41,7 +42,7 @@ def may_go_on(features: Features, body: bytes) -> bool:
         return False
     try:
         return obstacle_in(_WHOLE.decode(body)) is None
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return False
 
 
@@ -242,7 +243,7 @@ class Continuation:
             raise UpstreamError("first_byte", f"status:{response.status}", why) if failed else _cannot(why)
         try:
             return msgspec.json.decode(said, type=expected)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise UpstreamError("first_byte", "protocol", f"{request.url}: {error}") from error
 
     def _request(self, room: int) -> bytes:

@@ -13,6 +13,8 @@ from tests.factories import backend
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+DEEP = b'{"data":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
 
 class Server:
     """A server by what it answers to each path: a response, an exception to raise, or None to hang."""
@@ -77,6 +79,7 @@ async def test_a_server_that_is_well_and_has_the_model_stays(fleet: Fleet, probe
         ("/v1/models", httpx.Response(401), "/v1/models answered 401"),
         ("/v1/models", httpx.Response(200, content=b"<html>"), "/v1/models is no list of models"),
         ("/v1/models", httpx.Response(200, json={"data": [{}]}), "/v1/models is no list of models"),
+        ("/v1/models", httpx.Response(200, content=DEEP), "/v1/models is no list of models"),
         ("/v1/models", Server.models("x", "y"), "it serves x, y, not tiny"),
         ("/v1/models", Server.models(), "it serves nothing, not tiny"),
         ("/v1/models", Server.models(*"abcde"), "it serves a, b, c, not tiny"),

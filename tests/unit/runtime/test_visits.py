@@ -73,6 +73,20 @@ async def test_a_slow_backend_delays_nobody_else(fleet: Fleet, visits: Visits, v
     assert sorted(await visited.next(4)) == [A] + [B] * 3
 
 
+async def test_a_visit_that_fails_is_not_the_last(fleet: Fleet) -> None:
+    calls: asyncio.Queue[None] = asyncio.Queue()
+
+    async def failing(_: Backend) -> None:
+        calls.put_nowait(None)
+        raise RecursionError
+
+    visits = Visits(fleet, failing, interval=0.0, name="visit")
+    visits.sync()
+    for _ in range(3):
+        await calls.get()
+    await visits.close()
+
+
 async def test_there_is_one_loop_for_each_backend_of_the_fleet(fleet: Fleet, visits: Visits) -> None:
     def names() -> list[str]:
         running = (one.get_name() for one in tasks._running if not one.cancelling())

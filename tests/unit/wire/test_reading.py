@@ -60,6 +60,10 @@ def test_a_server_that_does_not_say_is_not_measured():
     assert read(metrics={"speculative_decoding": None}).speculation(SPECULATIVE).grade == "not_measured"
 
 
+def test_what_is_nested_too_deeply_reads_as_nothing():
+    assert decode(b'{"metrics":' + b"[" * 100_000 + b"]" * 100_000 + b"}") is None
+
+
 def test_what_is_no_object_reads_as_nothing():
     assert decode(b"[1]") is None
     assert decode(b"\xff") is None
