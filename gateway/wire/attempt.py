@@ -131,7 +131,7 @@ class Trial:
     def _retry_after(self) -> float | None:
         if self.held is None or self.held.status not in BUSY_STATUSES:
             return None
-        return names.retry_after(self.held.headers)
+        return names.retry_after(self.held.headers, clock.unix_ns() / 1e9)
 
     async def run(self, send: Send) -> None:
         """Make the attempt; afterwards :attr:`error` is empty if the client has its whole answer.

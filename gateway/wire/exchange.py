@@ -52,7 +52,7 @@ class Exchange:
         self.endpoint = endpoint
         self.method: str = scope["method"]
         path: bytes = scope.get("raw_path") or scope["path"].encode()
-        query: bytes = scope.get("query_string", b"")
+        query = names.without_secrets(scope.get("query_string", b""))
         self.target = (path + b"?" + query if query else path).decode("ascii", "replace")
         self.headers: Headers = scope["headers"]
         self.request_id = request_id(names.first(self.headers, names.REQUEST_ID))

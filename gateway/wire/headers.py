@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
@@ -25,10 +27,24 @@ _HOP_BY_HOP: Final = frozenset({
     b"te", b"trailer", b"transfer-encoding", b"upgrade",
 })  # fmt: skip
 
-_NOT_TO_BACKENDS: Final = _HOP_BY_HOP | {
+_SECRETS: Final = frozenset({
+    b"authorization", b"cookie", b"x-api-key",
+    b"api-key", b"x-goog-api-key", b"anthropic-api-key", b"openai-api-key", b"x-litellm-api-key",
+    b"ocp-apim-subscription-key", b"x-functions-key", b"x-auth-key", b"apikey", b"x-apikey",
+    b"x-auth-token", b"x-access-token", b"x-api-token", b"x-token", b"x-csrf-token", b"x-amz-security-token",
+    b"x-forwarded-access-token", b"x-amzn-oidc-accesstoken", b"x-amzn-oidc-data", b"x-goog-iap-jwt-assertion",
+    b"cf-access-client-secret", b"cf-access-jwt-assertion", b"x-ms-token-aad-access-token",
+})  # fmt: skip
+"""Headers by which clients and the proxies before us show who they are: not the backend's business."""
+
+_SECRET_QUERY: Final = frozenset({
+    b"api_key", b"api-key", b"apikey", b"key", b"token", b"access_token", b"auth", b"subscription-key",
+})  # fmt: skip
+"""Fields of a query that do the same."""
+
+_NOT_TO_BACKENDS: Final = _HOP_BY_HOP | _SECRETS | {
     b"host", b"content-length", b"expect",
     b"accept-encoding",  # answers are relayed as they come, so none may be compressed
-    b"authorization", b"cookie", b"x-api-key",  # the client's secrets are not the backend's business
     REQUEST_ID, TRACEPARENT, TRACESTATE, WORKLOAD, BACKEND, TENANT, POLICY,
 }  # fmt: skip
 
@@ -63,19 +79,37 @@ def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) 
     return [(name, value) for name, value in kept if name not in dropped]
 
 
+def without_secrets(query: bytes) -> bytes:
+    """A query string less the fields by which clients show who they are."""
+    fields = query.split(b"&")
+    return b"&".join(one for one in fields if one.partition(b"=")[0].lower() not in _SECRET_QUERY)
+
+
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """Value of the first header of that lower-case name."""
     return next((value for key, value in headers if key == name), None)
 
 
-def retry_after(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
-    """Seconds that an answer asks to wait, by its sender's clock; None where it says nothing intelligible."""
+def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float) -> float | None:
+    """Seconds that an answer asks to wait; None where it says nothing intelligible.
+
+    Args:
+        headers: Of the answer. A date counts from the one in ``Date``, so that clocks need not agree.
+        now: Unix seconds, for an answer without ``Date``.
+    """
     given = {name: value.decode("latin-1").strip() for name, value in headers}
     wanted = given.get(b"retry-after", "")
-    if wanted.isascii() and wanted.isdigit():
-        return float(wanted)
+    if wanted.isascii() and wanted.replace(".", "", 1).isdigit():
+        seconds = float(wanted)
+        return seconds if math.isfinite(seconds) else None
+    until = _date(wanted)
+    since = _date(given.get(b"date", "")) or datetime.fromtimestamp(now, UTC)
+    return None if until is None else max(0.0, (until - since).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
     try:
-        wait = parsedate_to_datetime(wanted) - parsedate_to_datetime(given.get(b"date", ""))
-    except (ValueError, TypeError):  # no date, or one with a time zone and one without
+        date = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
         return None
-    return max(0.0, wait.total_seconds())
+    return date.replace(tzinfo=date.tzinfo or UTC)
