@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _HORIZON: Final = 30.0
 """Seconds over which rates are taken: longer than bursts, shorter than a change of the mix that matters."""
 
+_TELLING: Final = 20.0
+"""Answers of late below which the share that kept their limits is not told."""
+
 _FORGOTTEN: Final = 1e-3
 """Requests of late below which a workload of a class is not wanted any more."""
 
@@ -35,6 +38,8 @@ class Demand:
 
     _counts: dict[tuple[str, str], _Count] = field(default_factory=dict)
     _in_flight: dict[str, int] = field(default_factory=dict)
+    _answers: dict[str, _Count] = field(default_factory=dict)
+    _kept: dict[str, _Count] = field(default_factory=dict)
     _since: float | None = None
 
     def arrived(self, service: str, classes: Mapping[str, float], now: float) -> None:
@@ -46,9 +51,19 @@ class Demand:
             count = self._counts.setdefault((service, workload), _Count())
             count.weight, count.at = count.decayed(now) + share, now
 
-    def ended(self, service: str) -> None:
-        """A request of a class is over, however it ended."""
+    def ended(self, service: str, now: float, *, kept: bool | None = None) -> None:
+        """A request of a class is over, however it ended.
+
+        Args:
+            service: The class.
+            now: Monotonic seconds.
+            kept: Whether its answer kept the limits of the class; None where there was none.
+        """
         self._in_flight[service] = max(0, self._in_flight.get(service, 0) - 1)
+        if kept is not None:
+            for counts, value in ((self._answers, 1.0), (self._kept, float(kept))):
+                count = counts.setdefault(service, _Count())
+                count.weight, count.at = count.decayed(now) + value, now
 
     def wanted(self, limits: Mapping[str, Limits], now: float) -> tuple[Wanted, ...]:
         """What is asked for now, by class; classes without requests of late are left out.
@@ -66,7 +81,15 @@ class Demand:
             else:
                 del self._counts[service, workload]
         return tuple(
-            Wanted(service, limits[service], known, float(self._in_flight.get(service, 0)))
+            Wanted(
+                service, limits[service], known, float(self._in_flight.get(service, 0)), self._share(service)
+            )
             for service, known in rates.items()
             if service in limits
         )
+
+    def _share(self, service: str) -> float | None:
+        answers = self._answers.get(service)
+        if answers is None or answers.weight < _TELLING:
+            return None
+        return self._kept[service].weight / answers.weight

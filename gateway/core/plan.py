@@ -47,6 +47,19 @@ class Limits:
         """Whether anything is asked."""
         return self.ttft is not None or self.tpot is not None
 
+    def kept(self, ttft: float | None, tpot: float | None) -> bool:
+        """Whether an answer kept them; what was not measured counts as kept."""
+        return (self.ttft is None or ttft is None or ttft <= self.ttft) and (
+            self.tpot is None or tpot is None or tpot <= self.tpot
+        )
+
+    def scaled(self, factor: float) -> Limits:
+        """Limits that are so many times as long."""
+        return Limits(
+            None if self.ttft is None else self.ttft * factor,
+            None if self.tpot is None else self.tpot * factor,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -57,12 +70,14 @@ class Wanted:
         limits: What its answers must keep.
         rates: Requests a second by workload.
         in_flight: Requests of it in the gateway, those that wait included.
+        kept: Share of its answers of late that kept their limits; None where too few tell.
     """
 
     service: str
     limits: Limits
     rates: Mapping[str, float]
     in_flight: float = 0.0
+    kept: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

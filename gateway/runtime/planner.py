@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.plan import TAIL, Plan
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 GAIN: Final = 0.05
 """Share by which other roles must be better for servers to change theirs."""
 
-SLACK: Final = 0.02
-"""Share of the demand with limits that present roles may fall short by more than the best would."""
+SLACK: Final = 0.1
+"""Share of the demand with limits that present roles may fall short by more than the best would; the program
+is asked for so much more than there is."""
 
 DWELL: Final = 60.0
 """Seconds between two changes of roles, except where limits are missed."""
@@ -28,12 +30,27 @@ URGENT: Final = 10.0
 """The same where they are."""
 
 
+KEPT: Final = (0.93, 0.985)
+"""Share of the answers that keep their limits between which a plan is as it should be."""
+
+FACTORS: Final = (0.75, 1.1)
+"""Least and most that limits are multiplied by in a plan, for what the models do not know."""
+
+SETTLED: Final = 45.0
+"""Seconds after a change of roles from which answers tell of the new ones: what runs there ends first."""
+
+LOOK: Final = 15.0
+"""Seconds between two looks at how many answers kept their limits."""
+
+
 class Planner:
     """Roles of the servers of one target. Has one owner; solving takes tens of milliseconds."""
 
     def __init__(self) -> None:
         self._role: dict[str, str] = {}
         self._roles: tuple[str, ...] = ()
+        self._factor: dict[str, float] = {}
+        self._looked: dict[str, float] = {}
         self._changed = -math.inf
 
     def plan(self, kinds: Sequence[Kind], wanted: Sequence[Wanted], now: float) -> Plan:
@@ -47,7 +64,7 @@ class Planner:
         Raises:
             ValueError: There is nothing to plan.
         """
-        program = Program(kinds, wanted)
+        program = Program(kinds, [self._tightened(one, now) for one in wanted])
         best = program.solve()
         held = self._held(program)
         known = program.roles == self._roles  # a class that comes need not wait
@@ -56,6 +73,19 @@ class Planner:
         self._changed, self._roles = now, program.roles
         self._assign(program, best.counts)
         return self._as_plan(program, best)
+
+    def _tightened(self, one: Wanted, now: float) -> Wanted:
+        """A class with the limits that it must be planned for, so that its answers keep those that it has."""
+        factor = self._factor.get(one.service, 1.0)
+        looked = self._looked.get(one.service, -math.inf)
+        if one.kept is not None and now - looked >= LOOK and now - self._changed >= SETTLED:
+            self._looked[one.service] = now
+            if one.kept < KEPT[0]:
+                factor = max(FACTORS[0], factor * 0.93)
+            elif one.kept > KEPT[1]:
+                factor = min(FACTORS[1], factor * 1.02)
+            self._factor[one.service] = factor
+        return replace(one, limits=one.limits.scaled(factor))
 
     def _held(self, program: Program) -> Counts | None:
         """Servers by role as they are; None where some have none, or one that is not wanted any more."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gateway.core.plan import Kind, Wanted, Work
+    from gateway.core.plan import Kind, Wanted
 
     Counts = Mapping[tuple[int, str], int]
     """Servers by (configuration, role)."""
@@ -30,6 +30,9 @@ _SHORT: Final = 1e3
 
 _SECONDS: Final = 1e-3
 """Price of a second that a request with limits is in the fleet, in tokens: of equal plans, the fastest."""
+
+_WIDER: Final = 1.1
+"""Steps by which limits are widened until some server can keep them."""
 
 _CROWD: Final = 1e9
 """Requests in flight where nobody knows how many: no limit."""
@@ -135,17 +138,20 @@ class Program:
         self._rates = np.array([[one.rates.get(name, 0.0) for name in self.workloads] for one in self.wanted])
         limited = [one.service for one in self.wanted if one.limits.any]
         self.roles = tuple(limited) if len(self.wanted) == 1 and limited else (*limited, OPEN)
-        self.most = {
-            (kind, role): self._most(self._work[kind], role)
-            for kind in range(len(self.kinds))
-            for role in self.roles
-        }
+        self.most: dict[tuple[int, str], int] = {}
+        for role in self.roles:
+            for kind, most in enumerate(self._most(role)):
+                self.most[kind, role] = most
 
-    def _most(self, of: Work, role: str) -> int:
+    def _most(self, role: str) -> list[int]:
+        """Largest mean batch of each configuration in a role; limits that nobody can keep are widened."""
         if role == OPEN:
-            return int(of.sizes[-1])
+            return [int(of.sizes[-1]) for of in self._work]
         at = next(at for at, one in enumerate(self.wanted) if one.service == role)
-        return of.most(self.wanted[at].limits, self._rates[at] / self._rates[at].sum())
+        limits, weights = self.wanted[at].limits, self._rates[at] / self._rates[at].sum()
+        while not any(found := [of.most(limits, weights) for of in self._work]):
+            limits = limits.scaled(_WIDER)
+        return found
 
     def solve(self, counts: Counts | None = None) -> Solution:
         """Find the best roles, or what given ones are worth.

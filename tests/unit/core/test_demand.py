@@ -30,8 +30,8 @@ def test_in_the_first_seconds_only_what_has_passed_counts() -> None:
 def test_what_is_over_is_not_under_way() -> None:
     demand = Demand()
     demand.arrived("bulk", {"code": 1.0}, 0.0)
-    demand.ended("bulk")
-    demand.ended("bulk")
+    demand.ended("bulk", 0.5)
+    demand.ended("bulk", 0.5)
     (bulk,) = demand.wanted(LIMITS, 1.0)
     assert bulk.in_flight == 0.0
 
@@ -42,3 +42,13 @@ def test_old_demand_and_unknown_classes_are_left_out() -> None:
     demand.arrived("other", {"code": 1.0}, 999.0)
     assert demand.wanted(LIMITS, 1000.0) == ()
     assert demand.wanted(LIMITS, 1000.0) == ()
+
+
+def test_the_share_of_answers_that_kept_their_limits_is_told_once_there_are_enough() -> None:
+    demand = Demand()
+    for tick in range(40):
+        demand.arrived("chat", {"code": 1.0}, float(tick) / 10)
+        demand.ended("chat", float(tick) / 10, kept=tick % 4 != 0)
+        (chat,) = demand.wanted(LIMITS, float(tick) / 10)
+        assert (chat.kept is None) == (tick < 20)
+    assert chat.kept == pytest.approx(0.75, abs=0.02)

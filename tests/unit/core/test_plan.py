@@ -59,3 +59,17 @@ def test_limits_that_nobody_can_keep_leave_no_room_and_none_leave_all() -> None:
     assert found.most(Limits(), np.ones(1)) == 256
     assert Limits(tpot=1.0).any
     assert not Limits().any
+
+
+def test_what_was_not_measured_counts_as_kept() -> None:
+    limits = Limits(ttft=1.0, tpot=0.02)
+    assert limits.kept(1.0, 0.02)
+    assert limits.kept(None, None)
+    assert not limits.kept(1.1, 0.02)
+    assert not limits.kept(1.0, 0.03)
+    assert Limits().kept(9.0, 9.0)
+
+
+def test_limits_can_be_scaled() -> None:
+    assert Limits(ttft=1.0).scaled(0.5) == Limits(ttft=0.5)
+    assert Limits(tpot=0.02).scaled(0.5) == Limits(tpot=0.01)

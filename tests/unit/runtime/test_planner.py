@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.plan import Kind, Limits, Wanted
-from gateway.runtime.planner import DWELL, URGENT, Planner
+from gateway.runtime.planner import DWELL, LOOK, URGENT, Planner
 from tests.factories import SERVER_MODEL as MODEL
 
 NAMES = ("a", "b", "c", "d")
@@ -71,3 +71,23 @@ def test_a_class_that_comes_gets_its_servers_at_once() -> None:
     planner = Planner()
     planner.plan(FOUR, [BULK], 0.0)
     assert planner.plan(FOUR, [CHAT, BULK], 1.0).roles["chat"]
+
+
+def test_a_class_whose_answers_miss_their_limits_gets_more_room_and_gives_it_back() -> None:
+    planner = Planner()
+    first = planner.plan(FOUR, [CHAT, BULK], 0.0)
+    (server,) = first.roles["chat"]
+    for at in range(1, 8):
+        missed = planner.plan(FOUR, [replace(CHAT, kept=0.7), BULK], at * (LOOK + 1.0))
+    assert len(missed.roles["chat"]) > 1 or missed.caps[server] < first.caps[server]
+    for at in range(8, 60):
+        again = planner.plan(FOUR, [replace(CHAT, kept=1.0), BULK], at * (LOOK + 1.0))
+    assert len(again.roles["chat"]) == 1
+    (server,) = again.roles["chat"]
+    assert again.caps[server] >= first.caps[next(iter(first.caps))]
+
+
+def test_what_is_as_it_should_be_is_left_alone() -> None:
+    planner = Planner()
+    first = planner.plan(FOUR, [CHAT, BULK], 0.0)
+    assert planner.plan(FOUR, [replace(CHAT, kept=0.95), BULK], 20.0).caps == first.caps
