@@ -36,8 +36,8 @@ def top(
 
 def main() -> None:
     """Run the command line."""
-    from gateway.cli import check, classify, demo, drafts, drift, explain, launch, serve, sim
+    from gateway.cli import check, classify, dashboards, demo, drafts, drift, explain, launch, serve, sim
 
-    for module in (serve, demo, check, explain, classify, drift, drafts, launch, sim):
+    for module in (serve, demo, check, explain, classify, drift, drafts, launch, sim, dashboards):
         module.register(app)
     app()

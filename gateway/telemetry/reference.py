@@ -15,7 +15,8 @@ _HEAD = """# Metrics and spans
 Generated from `gateway/telemetry/names.py` by `python -m gateway.telemetry.reference > docs/metrics.md`.
 
 `/metrics` serves the Prometheus names; OTLP carries the OpenTelemetry names of the same instruments.
-Label values come from the fleet and policy files and from closed sets, never from a client.
+Label values come from the fleet and policy files and from closed sets, never from a client. `/metrics` has
+the usual `process_*` of the gateway's process, too.
 
 Tokens per second of one stream, mean accepted length and acceptance rate are ratios of sums, so that long
 and short answers of the same speed count the same:

@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter, Observab
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from gateway.telemetry import gauges, metrics, names
@@ -53,6 +53,7 @@ class Telemetry:
 
     def __init__(self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         limits: CardinalityLimits = {ObservableCounter: _SERIES, ObservableGauge: _SERIES}
         traced = otlp_endpoint is not None
         histograms = Histograms(metrics.histograms_of(genai), exemplars=traced)

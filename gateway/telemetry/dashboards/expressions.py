@@ -1,0 +1,64 @@
+"""Measures that several panels and rules show, each written once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.telemetry import names
+from gateway.telemetry.dashboards.promql import PANEL, per_second, ratio, share
+
+BAD: Final = 'status=~"upstream_error|timeout|truncated|rejected"'
+"""Requests that failed by our fault or the backends'; not a client's own mistake, nor that it left."""
+
+DRAFTING: Final = 'method!="none"'
+BASELINE: Final = 'method="none"'
+
+CHOSEN: Final = 'workload=~"$workload", backend=~"$backend"'
+"""What is chosen at the top of a dashboard."""
+
+
+def stream_speed(*by: str, where: str = "", window: str = PANEL) -> str:
+    """Tokens per second of one stream, from sums: long and short answers of the same speed count the same."""
+    return ratio(
+        per_second(names.DECODE_TOKENS, *by, where=where, window=window),
+        per_second(names.DECODE_TIME, *by, where=where, window=window),
+    )
+
+
+def acceptance_rate(*by: str, where: str = "", window: str = PANEL) -> str:
+    """Accepted share of the draft tokens."""
+    return ratio(
+        per_second(names.ACCEPTED, *by, where=where, window=window),
+        per_second(names.DRAFTED, *by, where=where, window=window),
+    )
+
+
+def accepted_length(*by: str, where: str = "", window: str = PANEL) -> str:
+    """Tokens a step yields, bonus token included."""
+    steps = per_second(names.STEPS, *by, where=where, window=window)
+    return f"1 + {ratio(per_second(names.ACCEPTED, *by, where=where, window=window), steps)}"
+
+
+def step_price(*by: str, window: str = PANEL) -> str:
+    """What a step with a draft costs in steps of the baseline, for the same workload.
+
+    A step takes the time of its tokens. Where it costs more than it yields, speculation loses.
+    """
+    keep = ("workload", *by)
+    token = ratio(
+        per_second(names.DECODE_TIME, *keep, where=DRAFTING, window=window),
+        per_second(names.DECODE_TOKENS, *keep, where=DRAFTING, window=window),
+    )
+    length = accepted_length(*keep, where=DRAFTING, window=window)
+    plain = ratio(
+        per_second(names.DECODE_TIME, "workload", where=BASELINE, window=window),
+        per_second(names.DECODE_TOKENS, "workload", where=BASELINE, window=window),
+    )
+    return f"(({token}) * ({length})) / on (workload) group_left () ({plain})"
+
+
+def error_share(window: str = PANEL) -> str:
+    """Share of requests that failed by our fault or the backends'."""
+    return share(
+        per_second(names.REQUESTS, where=BAD, window=window), per_second(names.REQUESTS, window=window)
+    )

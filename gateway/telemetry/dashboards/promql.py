@@ -1,0 +1,105 @@
+"""PromQL expressions over the table of names: a label that a metric does not have is a mistake right here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gateway.telemetry.names import COUNTER, GAUGE, HISTOGRAM, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PANEL: Final = "$__rate_interval"
+"""Window of a panel: Grafana puts in what suits the time range and the scrape interval."""
+
+
+def per_second(metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:
+    """What a counter grows by each second, summed.
+
+    Args:
+        metric: A counter.
+        by: Labels to keep.
+        where: Label matchers, as in ``status="ok"``.
+        window: Over which it is averaged.
+
+    Raises:
+        ValueError: The metric is no counter or lacks a label.
+    """
+    _check(metric, COUNTER, by)
+    return f"sum{_by(by)}(rate({metric.prometheus}{_where(where)}[{window}]))"
+
+
+def growth(metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:
+    """What a counter grows by in a window, summed; arguments as of :func:`per_second`."""
+    _check(metric, COUNTER, by)
+    return f"sum{_by(by)}(increase({metric.prometheus}{_where(where)}[{window}]))"
+
+
+def now(metric: Metric, *by: str, how: str = "max", where: str = "") -> str:
+    """A gauge as it is, one series for each set of the labels.
+
+    Args:
+        metric: A gauge.
+        by: Labels to keep.
+        how: Aggregation over the others, and over several gateways.
+        where: Label matchers.
+
+    Raises:
+        ValueError: The metric is no gauge or lacks a label.
+    """
+    _check(metric, GAUGE, by)
+    return f"{how}{_by(by)}({metric.prometheus}{_where(where)})"
+
+
+def quantile(share: float, metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:
+    """A quantile from a histogram.
+
+    Args:
+        share: 0 to 1.
+        metric: A histogram.
+        by: Labels to keep.
+        where: Label matchers.
+        window: Over which.
+
+    Raises:
+        ValueError: The metric is no histogram or lacks a label.
+    """
+    _check(metric, HISTOGRAM, by)
+    buckets = f"rate({metric.prometheus}_bucket{_where(where)}[{window}])"
+    return f"histogram_quantile({share}, sum{_by((*by, 'le'))}({buckets}))"
+
+
+def ratio(over: str, under: str) -> str:
+    """One expression over another, absent where the second is 0 rather than not a number."""
+    return f"{over} / ({under} > 0)"
+
+
+def share(part: str, whole: str) -> str:
+    """A part over the whole that it is counted in: 0 where the part has not begun to be counted."""
+    return f"({part} or 0 * {whole}) / ({whole} > 0)"
+
+
+def of_each(parts: str, whole: str, *on: str) -> str:
+    """Many series over the one that has these labels in common with them."""
+    return f"{parts} / on ({', '.join(on)}) group_left () ({whole} > 0)"
+
+
+def or_zero(expression: str) -> str:
+    """0 where there is nothing: for counters that begin with the first thing they count."""
+    return f"({expression} or vector(0))"
+
+
+def _check(metric: Metric, kind: str, by: Iterable[str]) -> None:
+    if metric.kind != kind:
+        raise ValueError(f"{metric.name} is a {metric.kind}, not a {kind}")
+    if unknown := [label for label in by if label not in metric.labels]:
+        raise ValueError(f"{metric.name} has no label {', '.join(unknown)}")
+
+
+def _by(labels: Iterable[str]) -> str:
+    named = ", ".join(labels)
+    return f" by ({named}) " if named else ""
+
+
+def _where(matchers: str) -> str:
+    return f"{{{matchers}}}" if matchers else ""

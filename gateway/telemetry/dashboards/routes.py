@@ -1,0 +1,219 @@
+"""The dashboard of routes: which kind of work goes where, how fast it is there, and why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.telemetry import names
+from gateway.telemetry.dashboards.expressions import (
+    CHOSEN,
+    error_share,
+    stream_speed,
+)
+from gateway.telemetry.dashboards.panels import (
+    BACKEND,
+    GOOD_AT_ZERO,
+    SPEED_STEPS,
+    WORKLOAD,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+)
+from gateway.telemetry.dashboards.promql import growth, now, per_second, quantile, share
+
+_ROUTE: Final = "{{workload}} on {{backend}}"
+
+
+def _percentiles(title: str, text: str, metric: names.Metric) -> Panel:
+    return Panel(
+        title,
+        text,
+        tuple(
+            Query(
+                quantile(share, metric, "workload", "backend", where=CHOSEN), f"p{share * 100:.0f} {_ROUTE}"
+            )
+            for share in (0.5, 0.95)
+        ),
+        "s",
+        exemplars=True,
+    )
+
+
+ROUTES: Final = Dashboard(
+    "routes",
+    "Routes",
+    "Which kind of work goes where, how fast it is there, and why it went there.",
+    (
+        Row(
+            "Now",
+            (
+                Panel(
+                    "Requests",
+                    "All of them.",
+                    (Query(per_second(names.REQUESTS, where=CHOSEN)),),
+                    "reqps",
+                    "stat",
+                    width=6,
+                ),
+                Panel(
+                    "Failed",
+                    "Share that failed by our fault or the backends'.",
+                    (Query(error_share()),),
+                    "percentunit",
+                    "stat",
+                    width=6,
+                    steps=GOOD_AT_ZERO,
+                ),
+                Panel(
+                    "Speed of a stream",
+                    "Output tokens per second of one stream, over all routes.",
+                    (Query(stream_speed(where=CHOSEN)),),
+                    "short",
+                    "stat",
+                    width=6,
+                ),
+                Panel(
+                    "Time to first token, p95",
+                    "Streams only.",
+                    (Query(quantile(0.95, names.TTFT, where=CHOSEN)),),
+                    "s",
+                    "stat",
+                    width=6,
+                ),
+            ),
+        ),
+        Row(
+            "Workload by backend",
+            (
+                Panel(
+                    "Speed of a stream, tokens/s",
+                    "Output tokens per second of one stream.",
+                    (Query(stream_speed("workload", "backend", where=CHOSEN)),),
+                    "short",
+                    "matrix",
+                    "workload",
+                    "backend",
+                ),
+                Panel(
+                    "Gain over the baseline",
+                    "Decode rate relative to the baseline's for the same workload, since the "
+                    "gateway's start. Below 1, speculation loses.",
+                    (Query(now(names.SPEEDUP, "workload", "backend", where=CHOSEN)),),
+                    "short",
+                    "matrix",
+                    "workload",
+                    "backend",
+                    steps=SPEED_STEPS,
+                ),
+                Panel(
+                    "Requests/s",
+                    "Where the work goes.",
+                    (Query(per_second(names.REQUESTS, "workload", "backend", where=CHOSEN)),),
+                    "reqps",
+                    "matrix",
+                    "workload",
+                    "backend",
+                ),
+                Panel(
+                    "Time per output token, p95",
+                    "After the first event; good streams of one choice.",
+                    (Query(quantile(0.95, names.TPOT, "workload", "backend", where=CHOSEN)),),
+                    "s",
+                    "matrix",
+                    "workload",
+                    "backend",
+                ),
+            ),
+        ),
+        Row(
+            "Over time",
+            (
+                Panel(
+                    "Requests by backend",
+                    "Shares of the traffic.",
+                    (Query(per_second(names.REQUESTS, "backend", where=CHOSEN), "{{backend}}"),),
+                    "reqps",
+                    stacked=True,
+                ),
+                Panel(
+                    "Requests by workload",
+                    "What the traffic is made of.",
+                    (Query(per_second(names.REQUESTS, "workload", where=CHOSEN), "{{workload}}"),),
+                    "reqps",
+                    stacked=True,
+                ),
+                _percentiles(
+                    "Time to first token", "From dispatch to the first event with a token.", names.TTFT
+                ),
+                _percentiles("Time per output token", "After the first event.", names.TPOT),
+                _percentiles(
+                    "Whole request", "From its head to the last byte of the answer.", names.DURATION
+                ),
+                Panel(
+                    "How requests ended",
+                    "",
+                    (Query(per_second(names.REQUESTS, "status", where=CHOSEN), "{{status}}"),),
+                    "reqps",
+                    stacked=True,
+                ),
+            ),
+        ),
+        Row(
+            "Why",
+            (
+                Panel(
+                    "Why the first candidate was first",
+                    "Or why there was none.",
+                    (Query(per_second(names.DECISIONS, "route", "reason"), "{{route}}: {{reason}}"),),
+                    "reqps",
+                    stacked=True,
+                ),
+                Panel(
+                    "Why backends were ruled out",
+                    "Requests for which a backend was no candidate.",
+                    (Query(per_second(names.REJECTIONS, "backend", "reason"), "{{backend}}: {{reason}}"),),
+                    "reqps",
+                ),
+                Panel(
+                    "What found the workload",
+                    "Hints, rules, the model, or the default where none was sure.",
+                    (Query(per_second(names.CLASSIFICATIONS, "source"), "{{source}}"),),
+                    "reqps",
+                    stacked=True,
+                ),
+                Panel(
+                    "Classified as, and what the answer was",
+                    "The live confusion matrix: rows as classified, columns as the answer's beginning shows.",
+                    (Query(growth(names.ANSWERS, "workload", "nature")),),
+                    "short",
+                    "matrix",
+                    "workload",
+                    "nature",
+                ),
+                Panel(
+                    "Language of the answer",
+                    "As far as the request shows it.",
+                    (Query(per_second(names.LANGUAGES, "language"), "{{language}}"),),
+                    "reqps",
+                    stacked=True,
+                ),
+                Panel(
+                    "Tool calls that can be used",
+                    "Share whose arguments are JSON objects: a draft was seen to break them.",
+                    (
+                        Query(
+                            share(
+                                per_second(names.TOOL_CALLS, "backend", where='validity="valid"'),
+                                per_second(names.TOOL_CALLS, "backend"),
+                            ),
+                            "{{backend}}",
+                        ),
+                    ),
+                    "percentunit",
+                ),
+            ),
+        ),
+    ),
+    (WORKLOAD, BACKEND),
+)

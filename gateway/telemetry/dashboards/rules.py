@@ -1,0 +1,273 @@
+"""Recording and alert rules for Prometheus, and the file that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.telemetry import names
+from gateway.telemetry.dashboards.expressions import (
+    acceptance_rate,
+    accepted_length,
+    error_share,
+    stream_speed,
+)
+from gateway.telemetry.dashboards.promql import growth, now, per_second, quantile, share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+OBJECTIVE: Final = 0.995
+"""Share of requests that are to succeed, for the budget of errors."""
+
+PAGE: Final = "page"
+TICKET: Final = "ticket"
+_DOCS: Final = "docs/observability.md"
+_ROUTE: Final = ("workload", "backend", "method")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A measure that Prometheus works out ahead; named level:metric:operation."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold for an alert: a measure, how it compares, and with what.
+
+    The measure alone has a value while all is well, so that it can be tried out.
+    """
+
+    measure: str
+    comparison: str
+    bound: float
+
+    def __str__(self) -> str:
+        return f"({self.measure}) {self.comparison} {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert.
+
+    Attributes:
+        conditions: All must hold.
+        lasting: For how long, as in ``5m``.
+        severity: :data:`PAGE` or :data:`TICKET`.
+        summary: What is wrong, with labels in ``{{ $labels.backend }}``.
+        description: What it means and what to do first.
+    """
+
+    name: str
+    conditions: tuple[Condition, ...]
+    lasting: str
+    severity: str
+    summary: str
+    description: str
+
+    @property
+    def expression(self) -> str:
+        """As Prometheus evaluates it."""
+        return "\nand ".join(map(str, self.conditions))
+
+
+RECORDINGS: Final = (
+    Recording("specroute:requests:rate5m", per_second(names.REQUESTS, *_ROUTE, window="5m")),
+    Recording("specroute:stream_speed:ratio_rate5m", stream_speed(*_ROUTE, window="5m")),
+    Recording("specroute:acceptance_rate:ratio_rate15m", acceptance_rate(*_ROUTE, window="15m")),
+    Recording("specroute:acceptance_rate:ratio_rate1d", acceptance_rate(*_ROUTE, window="1d")),
+    Recording("specroute:accepted_length:ratio_rate15m", accepted_length(*_ROUTE, window="15m")),
+    Recording("specroute:steps:rate15m", per_second(names.STEPS, *_ROUTE, window="15m")),
+    Recording("specroute:ttft_seconds:p95_5m", quantile(0.95, names.TTFT, *_ROUTE, window="5m")),
+    Recording("specroute:tpot_seconds:p95_5m", quantile(0.95, names.TPOT, *_ROUTE, window="5m")),
+    *(
+        Recording(f"specroute:errors:ratio_rate{window}", error_share(window))
+        for window in ("5m", "30m", "1h", "6h")
+    ),
+)
+
+
+def _burning(long: str, short: str, times: float) -> tuple[Condition, ...]:
+    """Errors at so many times the rate that uses the budget up in its period, and still going on."""
+    bound = times * (1.0 - OBJECTIVE)
+    return tuple(Condition(f"specroute:errors:ratio_rate{each}", ">", bound) for each in (long, short))
+
+
+ALERTS: Final = (
+    Alert(
+        "SpecrouteErrorsFast",
+        _burning("1h", "5m", 14.4),
+        "2m",
+        PAGE,
+        "{{ $value | humanizePercentage }} of requests fail",
+        "At this rate the budget of errors for 30 days is gone in two. Look at failed requests by backend "
+        "on the dashboard Gateway health.",
+    ),
+    Alert(
+        "SpecrouteErrorsSlow",
+        _burning("6h", "30m", 6.0),
+        "15m",
+        TICKET,
+        "{{ $value | humanizePercentage }} of requests fail",
+        "At this rate the budget of errors for 30 days is gone in five.",
+    ),
+    Alert(
+        "SpecrouteNoBackend",
+        (Condition(now(names.AVAILABLE, how="sum"), "<", 1),),
+        "30s",
+        PAGE,
+        "No backend can take a request",
+        "Every request is refused. `specroute top` or /status say why each backend is out.",
+    ),
+    Alert(
+        "SpecrouteGatewayDown",
+        (Condition('up{job="specroute"}', "<", 1),),
+        "1m",
+        PAGE,
+        "Gateway {{ $labels.instance }} does not answer",
+        "Prometheus cannot scrape it.",
+    ),
+    Alert(
+        "SpecrouteBackendDown",
+        (Condition(now(names.HEALTHY, "backend", how="min"), "<", 1),),
+        "2m",
+        TICKET,
+        "{{ $labels.backend }} is out",
+        "A probe failed or nothing connects to it. /status says why.",
+    ),
+    Alert(
+        "SpecrouteBreakerOpen",
+        (Condition(now(names.BREAKER_STATE, "backend"), ">=", 2),),
+        "1m",
+        TICKET,
+        "The breaker of {{ $labels.backend }} is open",
+        "Too many requests failed there, so it gets none but single trials. The reasons are in "
+        f"{names.BREAKER_TRIPS.prometheus}.",
+    ),
+    Alert(
+        "SpecrouteStaleScrape",
+        (Condition(now(names.SCRAPE_AGE, "backend"), ">", 15),),
+        "1m",
+        TICKET,
+        "The load of {{ $labels.backend }} is {{ $value | humanizeDuration }} old",
+        "Its /metrics does not answer: routing knows only the gateway's own requests there.",
+    ),
+    Alert(
+        "SpecrouteAcceptanceCollapsed",
+        (
+            Condition(
+                "specroute:acceptance_rate:ratio_rate15m / (specroute:acceptance_rate:ratio_rate1d > 0)",
+                "<",
+                0.6,
+            ),
+            Condition("specroute:steps:rate15m", ">", 0.5),
+        ),
+        "10m",
+        TICKET,
+        "Acceptance of {{ $labels.workload }} on {{ $labels.backend }} fell to "
+        "{{ $value | humanizePercentage }} of its level of a day",
+        "The work changed, or the draft no longer fits the target (another checkpoint or quantization). "
+        "Compare acceptance by position on the dashboard Speculation with vLLM's own.",
+    ),
+    Alert(
+        "SpecrouteSlowerThanBaseline",
+        (Condition(now(names.SPEEDUP_HIGH, *_ROUTE), "<", 1),),
+        "15m",
+        TICKET,
+        "{{ $labels.workload }} on {{ $labels.backend }} is slower than without speculation",
+        "The whole 95 % interval of its speed-up is below 1. Take the backend out of that route, or try "
+        "fewer draft tokens.",
+    ),
+    Alert(
+        "SpecrouteToolCallsBroken",
+        (
+            Condition(
+                share(
+                    per_second(names.TOOL_CALLS, "backend", where='validity="invalid"', window="1h"),
+                    per_second(names.TOOL_CALLS, "backend", window="1h"),
+                ),
+                ">",
+                0.05,
+            ),
+        ),
+        "10m",
+        TICKET,
+        "{{ $value | humanizePercentage }} of the tool calls of {{ $labels.backend }} are unusable",
+        "Drafts were seen to break arguments. Compare with the baseline; take the backend out of tool_use.",
+    ),
+    Alert(
+        "SpecrouteCountersDisagree",
+        (Condition(f"abs({now(names.COUNTERS_MISMATCH, 'backend')})", ">", 0.2),),
+        "15m",
+        TICKET,
+        "{{ $labels.backend }} and its answers disagree about accepted tokens",
+        "Other clients use the server, so its load is not ours alone, or one of the two counts is wrong.",
+    ),
+    Alert(
+        "SpecrouteKvFull",
+        (Condition(now(names.KV_USAGE, "backend"), ">", 0.95),),
+        "5m",
+        TICKET,
+        "The KV cache of {{ $labels.backend }} is full",
+        "It preempts requests and does their prompts again. Lower its max_in_flight.",
+    ),
+    Alert(
+        "SpecrouteQueueing",
+        (Condition(now(names.QUEUED, how="sum"), ">", 0),),
+        "5m",
+        TICKET,
+        "{{ $value }} requests wait for a backend",
+        "All backends that could take them are busy: the fleet is too small for the load.",
+    ),
+    Alert(
+        "SpecroutePolicyRejected",
+        (Condition(now(names.POLICY_CURRENT, how="min"), "<", 1),),
+        "1m",
+        TICKET,
+        "The policy or fleet file has a mistake",
+        "The last good one is kept. `specroute check` or /-/policy name the line.",
+    ),
+    Alert(
+        "SpecrouteTelemetryDrops",
+        (Condition(growth(names.RECORDS_DROPPED, window="15m"), ">", 0),),
+        "0m",
+        TICKET,
+        "{{ $value }} requests were not counted",
+        "The queue of finished requests was full: all other numbers are short by these.",
+    ),
+)
+"""All alerts. None looks at drafts alone: acceptance says nothing of speed, and speed is what counts."""
+
+
+def rule_file(
+    recordings: Iterable[Recording] = RECORDINGS, alerts: Iterable[Alert] = ALERTS
+) -> dict[str, Any]:
+    """The rules as Prometheus loads them."""
+    return {
+        "groups": [
+            {
+                "name": "specroute-recordings",
+                "rules": [{"record": each.name, "expr": each.expression} for each in recordings],
+            },
+            {
+                "name": "specroute-alerts",
+                "rules": [
+                    {
+                        "alert": each.name,
+                        "expr": each.expression,
+                        "for": each.lasting,
+                        "labels": {"severity": each.severity},
+                        "annotations": {
+                            "summary": each.summary,
+                            "description": each.description,
+                            "runbook": f"{_DOCS}#{each.name.lower()}",
+                        },
+                    }
+                    for each in alerts
+                ],
+            },
+        ]
+    }
