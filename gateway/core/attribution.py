@@ -15,10 +15,11 @@ larger the variance of θ_w is for the presence of the others. Then there is no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ _SWEEPS: Final = 200
 _RIDGE: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class State:
     """Sums over windows: all that an estimate needs.
 
@@ -59,7 +60,7 @@ class State:
     windows: float
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Estimate:
     """What the counters say of one workload.
 

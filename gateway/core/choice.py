@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core.policy import WeightedScorer
 from gateway.core.scorers import SCORERS
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ _DEAREST: Final = 2.0
 """An exploratory request costs at most so many times what the best is believed to cost."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Draw:
     """This request's random numbers, uniform in [0, 1), so that a decision can be replayed.
 
@@ -54,7 +55,7 @@ _SPREAD: Final = 2.0**20
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CostPart:
     """One scorer's part of a candidate's cost.
 
@@ -94,7 +95,7 @@ class Candidate(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Ordered:
     """Candidates by cost; the cheapest ones, equal to each other, come in the order of the draw.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core import reasons
@@ -13,8 +13,9 @@ from gateway.core.policy import STATIC
 from gateway.core.predict import ask
 from gateway.core.refusal import back_in, refusal, why_rejected
 from gateway.core.roles import inside
-from gateway.core.scorers import Costing
+from gateway.core.scorers import ANYTHING, PREDICTING, Costing
 from gateway.core.selectors import Ranking, matches
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ class Rejected(NamedTuple):
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Decision:
     """An ordered plan: try the candidates in turn.
 
@@ -77,7 +78,7 @@ class Decision:
     shadow: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NoCandidate:
     """No backend can take the request: a value, not an exception.
 
@@ -154,9 +155,10 @@ def decide(
         )
 
     service = service or DEFAULT
-    costing = Costing(
-        chosen_from, now, policy.stale_after, ask(features, classification), home, service.limits
-    )
+    # Only predictions read it, and a decision without them would take a quarter longer.
+    predicts = policy.learning.mode != STATIC or any(one.name in PREDICTING for one in route.scorers)
+    asked = ask(features, classification) if predicts else ANYTHING
+    costing = Costing(chosen_from, now, policy.stale_after, asked, home, service.limits)
     explores = _explores(policy, snapshot, features, classification, service, home)
     usual, shadow = _choose(costing, route, policy, snapshot.guide.plan.get(target), service, draw, explores)
     if usual is None:
@@ -209,7 +211,7 @@ def decide(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Sorted:
     """A pool sorted out.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.breaker import Breaker
 from gateway.core.roster import Roster
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ REFUSED_WITH_DRAFT: Final = frozenset({"min_p", "logit_bias"})
 """Parameters that vLLM answers with 400 on any server with a draft (vllm-project/vllm#42744)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Backend:
     """Identity of one server; changes only when the fleet file does.
 
@@ -65,7 +66,7 @@ class Backend:
         return self.method == "none"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Load:
     """Load of a server as scraped from its ``/metrics``.
 
@@ -85,7 +86,7 @@ class Load:
 _CLOSED: Final = Breaker()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BackendState:
     """What is known of a backend now.
 
@@ -141,7 +142,7 @@ class BackendState:
         return float(max(self.in_flight, load.running + load.waiting + self.since_load))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Guide:
     """What was learnt of the fleet as a whole.
 
@@ -157,7 +158,7 @@ class Guide:
 _NO_GUIDE: Final = Guide()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Snapshot:
     """All backends at one moment; replaced whole, never changed.
 

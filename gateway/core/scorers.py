@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.predict import Ask, Home, ServerModel, predict
+from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +27,11 @@ MISSED: Final = 4.0
 """What an answer that misses its limits counts, in times of its own seconds."""
 
 _UNKNOWN: Final = ServerModel()
-_ANYTHING: Final = Ask((), None, 0, None)
+ANYTHING: Final = Ask((), None, 0, None)
+"""Stands for the request where nothing is predicted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Costing:
     """What a scorer may look at: all candidates at once, so that a thousand of them take one call.
 
@@ -46,7 +47,7 @@ class Costing:
     candidates: Sequence[tuple[BackendState, int]]
     now: float
     stale_after: float
-    ask: Ask = _ANYTHING
+    ask: Ask = ANYTHING
     home: Home | None = None
     limits: Limits | None = None
 
@@ -103,3 +104,6 @@ SCORERS: Final[Mapping[str, Callable[[Costing], list[float]]]] = {
     "seconds": seconds,
 }
 """Scorers by the name a policy file uses."""
+
+PREDICTING: Final = frozenset({"seconds"})
+"""Those that read :attr:`Costing.ask`."""
