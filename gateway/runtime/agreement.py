@@ -54,9 +54,8 @@ class Agreement:
     def rates(self) -> Iterator[tuple[str, float]]:
         """By label the share of answers that agree: of the last full block, before it of all so far."""
         for label, watch in tuple(self._watches.items()):
-            rate = watch.last.rate if watch.last.answers else watch.reference.rate
-            if rate is not None:
-                yield label, rate
+            share = watch.last if watch.last.answers else watch.reference
+            yield label, share.agreed / share.answers
 
     def drifts(self) -> Iterator[tuple[str, bool]]:
         """By label whether fewer answers agree than did at first."""
