@@ -12,7 +12,7 @@ from gateway.core.resume import COPIED, obstacle, obstacle_in
 from gateway.runtime.foreign import UNREADABLE
 from gateway.wire import headers as names
 from gateway.wire.reading import decode, error_class
-from gateway.wire.sse import BORDER, event_data
+from gateway.wire.sse import BORDER, Held, event_data
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Splice:
         self._new = 0  # ids that came by this stream
         self._chat = tape.object.startswith("chat")
         self._strip_usage = strip_usage
-        self._held = b""
+        self._held = Held()
 
     @property
     def between_events(self) -> bool:
@@ -86,13 +86,14 @@ class Splice:
 
     def feed(self, chunk: bytes, now: float) -> bytes:
         """Take bytes as they arrived and return those to pass on."""
-        data = self._held + chunk
+        if (data := self._held.completed(chunk)) is None:
+            return b""
         given: list[bytes] = []
         start = 0
         for border in BORDER.finditer(data):
             given.append(self._event(event_data(data[start : border.start()]), now))
             start = border.end()
-        self._held = data[start:]
+        self._held.hold(data[start:])
         return b"".join(given)
 
     def end(self) -> bytes:

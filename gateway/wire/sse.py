@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.wire.reading import Reading, carries_token, decode
+from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
     from gateway.wire.reading import Body
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
 BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 """Where an event ends."""
+
+_BORDER_BYTES: Final = 3
+"""Bytes of a border that may have come before its last."""
+
+EVENT_LIMIT: Final = 2**24
+"""Longest event in bytes."""
 
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
 
@@ -32,6 +39,50 @@ class _Fate(Enum):
     PASS = 0
     DROP = 1
     HOLD = 2
+
+
+class Held:
+    """The bytes of an event that has not ended: each is looked at once, however long the event gets."""
+
+    __slots__ = ("_pieces", "_seam", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._seam = b""
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def completed(self, chunk: bytes) -> bytes | None:
+        """What is held with more bytes at its end, if an event ends in them; otherwise None, and they are held.
+
+        Raises:
+            UpstreamError: The event is longer than any that can be meant.
+        """
+        if not self._pieces:
+            return chunk
+        if BORDER.search(self._seam + chunk) is None:
+            self.hold(chunk)
+            return None
+        self._pieces.append(chunk)
+        return self.take()
+
+    def hold(self, rest: bytes) -> None:
+        """Hold bytes after which nothing has ended yet; see :meth:`completed` for errors."""
+        if not rest:
+            return
+        self._pieces.append(rest)
+        self._size += len(rest)
+        self._seam = (self._seam + rest)[-_BORDER_BYTES:]
+        if self._size > EVENT_LIMIT:
+            raise UpstreamError("first_byte", "protocol", f"an event of more than {EVENT_LIMIT} bytes")
+
+    def take(self) -> bytes:
+        """All that is held, which is nothing afterwards."""
+        data = b"".join(self._pieces)
+        self._pieces, self._size, self._seam = [], 0, b""
+        return data
 
 
 class StreamTap:
@@ -67,7 +118,7 @@ class StreamTap:
         self._strip_usage = strip_usage
         self._tape = tape
         self._whole = strip_usage or tape is not None
-        self._held = b""
+        self._held = Held()
         self._last = b""
         self._lessons = _LESSONS
         self._alike = False
@@ -97,10 +148,11 @@ class StreamTap:
         These are the same bytes where nothing is to be left out or masked; otherwise an event that has not
         ended yet is held back, since only its end tells what is to become of it.
         """
-        data = self._held + chunk if self._held else chunk
+        changed = bool(self._held or self._last)
+        if (data := self._held.completed(chunk)) is None:
+            return b"" if self._whole else chunk
         kept: list[bytes] = []
         start = 0
-        changed = bool(self._held or self._last)
         for border in BORDER.finditer(data):
             end = border.end()
             fate = self._event(data[start : border.start()], now)
@@ -114,7 +166,7 @@ class StreamTap:
                 if fate is _Fate.HOLD:
                     self._last = data[start:end]
             start = end
-        self._held = data[start:]
+        self._held.hold(data[start:])
         self._alike = bool(self._before) and not self._held and not self._last
         if not self._whole:
             return chunk
@@ -128,7 +180,7 @@ class StreamTap:
 
     def end(self) -> bytes:
         """Bytes still held back when the stream ends without a border."""
-        held, self._held, self._last = self._last + self._held, b"", b""
+        held, self._last = self._last + self._held.take(), b""
         return held if self._whole else b""
 
     def _event(self, event: bytes, now: float) -> _Fate:

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.fleet import Backend
-from gateway.wire.sse import StreamTap
+from gateway.wire import sse
+from gateway.wire.sse import BORDER, StreamTap
+from gateway.wire.upstream import UpstreamError
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "vllm" / "spec"
 SPECULATIVE = Backend("b", "http://b", "t", "t", method="eagle3", draft_tokens=3)
@@ -239,3 +241,33 @@ def test_after_reasoning_the_form_of_the_answer_is_learned():
     passed = sum(tap.passes(chunk, 0.0) or not tap.feed(chunk, 0.0) for chunk in (ROLE, *thoughts, *words))
     assert passed == 2 + 3
     assert tap.reading.opening() == "so" * 4
+
+
+def test_a_long_event_is_looked_at_once_however_it_comes(monkeypatch):
+    class Counting:
+        looked_at = 0
+
+        def search(self, data):
+            self.looked_at += len(data)
+            return BORDER.search(data)
+
+        def finditer(self, data):
+            self.looked_at += len(data)
+            return BORDER.finditer(data)
+
+    counting = Counting()
+    monkeypatch.setattr(sse, "BORDER", counting)
+    event = WORD.replace(b"hi", b"x" * 100_000)
+    pieces = [event[at : at + 100] for at in range(0, len(event), 100)]
+    tap, out = through([ROLE, *pieces, DONE])
+    assert out == ROLE + event + DONE
+    assert tap.done
+    assert counting.looked_at < 3 * len(out)
+
+
+@pytest.mark.parametrize("strip", [False, True])
+def test_an_event_without_end_is_not_held_for_ever(strip):
+    tap = StreamTap(strip_usage=strip)
+    with pytest.raises(UpstreamError, match="more than"):
+        for _ in range(20):
+            tap.feed(b"x" * 2**20, 0.0)
