@@ -55,7 +55,7 @@ class Held:
         return bool(self._pieces)
 
     def completed(self, chunk: bytes) -> bytes | None:
-        """What is held with more bytes at its end, if an event ends in them; otherwise None, and they are held.
+        """All that is held and more bytes, if an event ends in these; otherwise None, and they are held.
 
         Raises:
             UpstreamError: The event is longer than any that can be meant.
