@@ -7,7 +7,7 @@ ARGS ?=
 DATA ?= ../shared/data/classify/train_permissive.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover lint type fmt bench model vllm-env test-vllm lock clean
+.PHONY: help demo test cover lint type fmt bench bench-routing model vllm-env test-vllm lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ fmt: $(VENV)/.test ## Format and apply safe fixes
 
 bench: $(VENV)/.test ## Measure the data path (ratios in one run)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-routing: $(VENV)/.test ## Measure routing on simulated fleets against peers and the optimum (ARGS=--quick: minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.routing $(ARGS)
 
 model: $(VENV)/.core ## Train the shipped classifier anew (DATA=train_permissive.jsonl)
 	OMP_NUM_THREADS=1 $(BIN)/python -m gateway.training.train $(DATA) gateway/models/workload.model \

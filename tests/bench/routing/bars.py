@@ -1,0 +1,377 @@
+"""The bars of the yardstick: which cells each looks at, and what it asks of them."""
+
+from dataclasses import dataclass
+from statistics import mean, median
+
+from tests.bench.routing.fleets import TARGETS
+from tests.bench.routing.peers import PEERS
+
+LOADS = (4, 16, 32, 96)
+ALL = tuple(TARGETS)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One line of the table.
+
+    Attributes:
+        number: As in the yardstick.
+        title: What it is about.
+        cells: The jobs without policy and seed, by a name for the cell.
+        policies: Policies that run on each cell.
+        judge: From {cell: {policy: figures, a list over seeds}} to criteria.
+        quick: Names of the cells that the quick run takes.
+    """
+
+    number: int
+    title: str
+    cells: dict
+    policies: tuple
+    judge: object
+    quick: tuple = ()
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One figure against its bar.
+
+    Attributes:
+        what: In words.
+        value: Seen.
+        least: Asked for; at most where ``at_most``.
+        reach: To reach for; None where there is no such figure.
+    """
+
+    what: str
+    value: float
+    least: float
+    reach: float | None = None
+    at_most: bool = False
+
+    def meets(self, bound):
+        return self.value <= bound if self.at_most else self.value >= bound
+
+    @property
+    def met(self):
+        return self.meets(self.least)
+
+
+def over(figures, policy, key):
+    """Mean over seeds of one policy's figure, in every cell that has it."""
+    return {cell: mean(one[key] for one in runs[policy]) for cell, runs in figures.items() if policy in runs}
+
+
+def ratios(figures, key, rivals, *, lower=False):
+    """Learned over the best of the rivals, by cell; paired seeds."""
+    found = {}
+    for cell, runs in figures.items():
+        known = [mean(one[key] for one in runs[rival]) for rival in rivals if rival in runs]
+        if known and "learned" in runs:
+            best = min(known) if lower else max(known)
+            found[cell] = mean(one[key] for one in runs["learned"]) / best
+    return found
+
+
+def shares(half, every, best_half, best_every, *, reach, reach_ratio):
+    def judge(figures):
+        share = over(figures, "learned", "share")
+        ratio = ratios(figures, "tokens", PEERS)
+        return [
+            Criterion("share of the optimum, median", median(share.values()), half, reach),
+            Criterion("share of the optimum, least", min(share.values()), every),
+            Criterion("x best peer, least", min(ratio.values()), best_every),
+            Criterion("x best peer, median", median(ratio.values()), best_half, reach_ratio),
+        ]
+
+    return judge
+
+
+def steady(mix, engines=False):
+    cells = {}
+    for target in ALL:
+        for kind in ("one of each", "mixed N"):
+            for load in LOADS:
+                if engines:
+                    spec = ("held-out", kind, target)
+                    cells[f"{target} {kind} {load}"] = {
+                        "kind": "closed",
+                        "fleet": spec,
+                        "mix": mix,
+                        "load": load,
+                    }
+                    continue
+                for times in (1, 2):
+                    cells[f"{target} {kind} x{4 * times} {load}"] = {
+                        "kind": "closed", "fleet": (kind, target, times), "mix": mix, "load": load,
+                    }  # fmt: skip
+    return cells
+
+
+def quick_steady(engines=False):
+    size = "" if engines else "x4 "
+    return tuple(
+        f"{target} {kind} {size}{load}"
+        for target, kind, load in (
+            ("G26", "one of each", 16), ("Q8", "one of each", 32), ("V4", "mixed N", 4), ("G31", "mixed N", 32),
+        )
+    )  # fmt: skip
+
+
+def open_cells():
+    return {
+        f"{target} {load:.0%}": {
+            "kind": "open",
+            "fleet": ("one of each", target, 1),
+            "mix": "chat70",
+            "load": load,
+        }
+        for target in ALL
+        for load in (0.1, 0.3, 0.6, 0.85)
+    }
+
+
+def judge_open(figures):
+    value = over(figures, "learned", "mean")
+    ratio = ratios(figures, "mean", PEERS, lower=True)
+    tail = ratios(figures, "p99", PEERS, lower=True)
+    return [
+        Criterion("mean completion / R*, most", max(value.values()), 1.08, 1.04, at_most=True),
+        Criterion("mean x best peer, most", max(ratio.values()), 1.02, at_most=True),
+        Criterion("mean x best peer, median", median(ratio.values()), 0.95, at_most=True),
+        Criterion("p99 x best peer, most", max(tail.values()), 1.10, at_most=True),
+        Criterion("p99 x best peer, median", median(tail.values()), 1.00, at_most=True),
+    ]
+
+
+def homogeneous():
+    return {
+        f"{target} {mix} {load}": {"kind": "closed", "fleet": ("best", target, 4), "mix": mix, "load": load}
+        for target in ALL
+        for mix in ("chat70", "equal")
+        for load in LOADS
+    }
+
+
+def judge_homogeneous(figures):
+    ratio = ratios(figures, "tokens", ("least requests",))
+    worst = min(ratio.values())
+    return [
+        Criterion("x least requests, least", worst, 0.98, 0.99),
+        Criterion("x least requests, median", median(ratio.values()), 0.98, 0.99),
+    ]
+
+
+def lookups():
+    return {
+        f"{target} {load}": {"kind": "closed", "fleet": ("lookup", target), "mix": "rag", "load": load}
+        for target in ("G31", "Q8", "K25")
+        for load in (4, 8, 32)
+    }
+
+
+def judge_lookups(figures):
+    share = over(figures, "learned", "share")
+    ratio = ratios(figures, "tokens", ("least requests",))
+    return [
+        Criterion("share of the optimum, least", min(share.values()), 0.95, 0.98),
+        Criterion("x least requests, least", min(ratio.values()), 1.20, 1.28),
+    ]
+
+
+def domains():
+    return {
+        f"{target} {mix} {load}": {"kind": "closed", "fleet": ("domain", target), "mix": mix, "load": load}
+        for target in ("G31", "G26", "K25")
+        for mix in ("code", "equal")
+        for load in (8, 32)
+    }
+
+
+def judge_domains(figures):
+    share = over(figures, "learned", "share")
+    ratio = ratios(figures, "tokens", PEERS)
+    return [
+        Criterion("share of the optimum, least", min(share.values()), 0.95, 0.98),
+        Criterion("x best peer, equal, least", min(v for c, v in ratio.items() if "equal" in c), 1.10),
+        Criterion("x best peer, code, least", min(v for c, v in ratio.items() if "code" in c), 1.00),
+    ]
+
+
+def refusing():
+    return {
+        f"{target} {part:.0%} {load}": {
+            "kind": "refused", "fleet": ("refusing", target), "mix": "chat70", "load": load, "refused": part,
+        }
+        for target in ("G31", "G26", "K25")
+        for part in (0.02, 0.10, 0.30)
+        for load in (8, 32)
+    }  # fmt: skip
+
+
+def judge_refusing(figures):
+    share = over(figures, "learned", "share")
+    ratio = ratios(figures, "tokens", ("least requests",))
+    refused = over(figures, "learned", "refused")
+
+    def least(part):
+        return min(value for cell, value in ratio.items() if part in cell.split())
+
+    return [
+        Criterion("answers with 400, most", max(refused.values()), 0.0, at_most=True),
+        Criterion("share of the optimum, least", min(share.values()), 0.97, 0.985),
+        *(
+            Criterion(f"x least requests, {part}, least", least(part), bound)
+            for part, bound in (("2%", 1.02), ("10%", 1.02), ("30%", 0.98))
+            if any(part in cell.split() for cell in ratio)
+        ),
+    ]
+
+
+def hardware():
+    cells = {}
+    for target in ("G31", "G26", "K25", "Q8"):
+        for load in (8, 32):
+            for kind in ("hardware", "sick"):
+                cells[f"{target} {kind} {load}"] = {
+                    "kind": "closed", "fleet": (kind, target), "mix": "chat70", "load": load,
+                }  # fmt: skip
+            cells[f"{target} turned-sick {load}"] = {
+                "kind": "sickening", "fleet": ("best", target, 4), "mix": "chat70", "load": load,
+            }  # fmt: skip
+    return cells
+
+
+def judge_hardware(figures):
+    share = over(figures, "learned", "share")
+    ratio = ratios(figures, "tokens", ("least requests",))
+
+    def of(found, kind):
+        return min(value for cell, value in found.items() if kind in cell.split())
+
+    steady_shares = {cell: value for cell, value in share.items() if "turned-sick" not in cell}
+    return [
+        Criterion("share of the optimum, least", min(steady_shares.values()), 0.97, 0.99),
+        Criterion("x least requests, mixed hardware, least", of(ratio, "hardware"), 1.01),
+        Criterion("x least requests, one sick, least", of(ratio, "sick"), 1.05),
+        Criterion("share 30 s after one fell sick, least", of(share, "turned-sick"), 0.95),
+    ]
+
+
+def moving():
+    cells = {
+        f"{target} drift {load}": {
+            "kind": "drift", "fleet": ("one of each", target, 1), "mixes": ("chat70", "code"), "load": load,
+        }
+        for target in ALL
+        for load in (8, 32)
+    }  # fmt: skip
+    cells["Q8 ramp 8–96"] = {
+        "kind": "ramp", "fleet": ("one of each", "Q8", 1), "mix": "chat70", "loads": (8, 96),
+    }  # fmt: skip
+    return cells
+
+
+def judge_moving(figures):
+    share = over(figures, "learned", "share")
+    ratio = ratios(figures, "tokens", PEERS)
+    return [
+        Criterion("share of the time-average optimum, least", min(share.values()), 0.95, 0.98),
+        Criterion("x best peer, least", min(ratio.values()), 1.04),
+    ]
+
+
+def capacities():
+    return {
+        f"{target} {mix}": {"kind": "slo", "fleet": ("one of each", target, 1), "mix": mix}
+        for target in ALL
+        for mix in ("chat70", "equal")
+    }
+
+
+def judge_capacities(figures):
+    ratio = ratios(figures, "rate", ("least requests",))
+    against = ratios(figures, "rate", PEERS)
+    return [
+        Criterion("λ* x least requests, median", median(ratio.values()), 1.15, 1.3),
+        Criterion("λ* x best peer, least", min(against.values()), 0.98),
+    ]
+
+
+CHAT_RATES = {"G31": 4.0, "G26": 10.0, "K25": 1.5, "V4": 5.0}
+"""Chat requests a second: what one server in four holds under its limit with room to spare."""
+
+
+def two_classes():
+    cells = {}
+    for target, rate in CHAT_RATES.items():
+        for name, spec in (("homogeneous", ("best", target, 4)), ("mixed", ("one of each", target, 1))):
+            cells[f"{target} {name}"] = {"kind": "classes", "fleet": spec, "chat_rate": rate}
+    return cells
+
+
+SPLITS = tuple(f"split {count}" for count in (1, 2, 3))
+GREEDY = ("round robin", "least requests", "p2c peak ewma", "litellm latency")
+
+
+def judge_classes(figures):
+    found = []
+    bulk = over(figures, "learned", "bulk")
+    greedy = ratios(figures, "bulk", GREEDY) if bulk else {}
+    pools = ratios(figures, "bulk", SPLITS)
+    if greedy:
+        found.append(Criterion("bulk x best peer without pools, least", min(greedy.values()), 2.0))
+    if pools:
+        found.append(Criterion("bulk x best split by hand, least", min(pools.values()), 0.90, 0.97))
+    return found
+
+
+BARS = (
+    Bar(
+        1, "steady, diverse", steady("equal"), ("learned", *PEERS),
+        shares(0.95, 0.93, 1.07, 1.03, reach=0.975, reach_ratio=1.12), quick_steady(),
+    ),
+    Bar(
+        2, "steady, chat-heavy", steady("chat70"), ("learned", *PEERS),
+        shares(0.97, 0.95, 1.03, 1.00, reach=0.985, reach_ratio=1.05), quick_steady(),
+    ),
+    Bar(
+        3, "open loop, light to heavy", open_cells(), ("learned", *PEERS), judge_open,
+        ("G26 10%", "G31 60%", "Q8 85%"),
+    ),
+    Bar(
+        4, "homogeneous", homogeneous(), ("learned", "least requests"), judge_homogeneous,
+        ("G31 chat70 4", "G26 equal 32"),
+    ),
+    Bar(6, "copy-heavy", lookups(), ("learned", "least requests"), judge_lookups, ("G31 8", "K25 8")),
+    Bar(
+        7, "domain drafts", domains(), ("learned", *PEERS), judge_domains,
+        ("G31 code 8", "G31 equal 8"),
+    ),
+    Bar(
+        8, "refused parameters", refusing(), ("learned", "least requests"), judge_refusing,
+        ("G31 2% 8", "G31 10% 8", "G31 30% 8"),
+    ),
+    Bar(
+        9, "mixed hardware, sick server", hardware(), ("learned", "least requests"), judge_hardware,
+        ("G31 hardware 8", "G31 sick 8", "G31 turned-sick 8"),
+    ),
+    Bar(
+        10, "drifting mix, load ramp", moving(), ("learned", *PEERS), judge_moving,
+        ("G31 drift 8", "Q8 ramp 8–96"),
+    ),
+    Bar(
+        11, "capacity under limits, one class", capacities(), ("learned", *PEERS), judge_capacities,
+        ("G31 chat70",),
+    ),
+)  # fmt: skip
+
+HELD_OUT = (
+    Bar(
+        1, "steady, diverse, held-out engines", steady("equal", engines=True), ("learned", *PEERS),
+        shares(0.93, 0.91, 1.05, 1.01, reach=0.95, reach_ratio=1.07), quick_steady(engines=True),
+    ),
+    Bar(
+        2, "steady, chat-heavy, held-out engines", steady("chat70", engines=True), ("learned", *PEERS),
+        shares(0.95, 0.93, 1.01, 0.98, reach=0.97, reach_ratio=1.03), quick_steady(engines=True),
+    ),
+)  # fmt: skip

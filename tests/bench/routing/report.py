@@ -1,0 +1,59 @@
+"""The table of bars, for people and as JSON."""
+
+from rich.table import Table
+
+
+def table(results):
+    found = Table(title="Routing: bars of the yardstick", title_justify="left")
+    for name in ("bar", "what", "figure", "seen", "bar", "met", "reach for", "reached"):
+        found.add_column(name, justify="right" if name in {"seen", "bar", "reach for"} else "left")
+    for result in results:
+        number, title = result["bar"], result["title"]
+        for one in result["criteria"]:
+            sign = "≤" if one["at_most"] else "≥"
+            reach = one["reach"]
+            found.add_row(
+                str(number),
+                title,
+                one["what"],
+                f"{one['value']:.3f}",
+                f"{sign} {one['least']:.3g}",
+                "[green]yes" if one["met"] else "[red]no",
+                "" if reach is None else f"{sign} {reach:.3g}",
+                "" if reach is None else "yes" if one["reached"] else "no",
+            )
+            number = title = ""
+        found.add_section()
+    return found
+
+
+def worst(result, count=3):
+    """The cells in which the learned policy did worst, to look at."""
+    key = next((name for name in ("share", "mean", "rate", "bulk") if name in _any(result)), None)
+    if key is None:
+        return []
+    low = sorted(result["cells"].items(), key=lambda item: item[1].get("learned", {}).get(key, 0.0))
+    return low[-count:] if key == "mean" else low[:count]
+
+
+def _any(result):
+    return next((runs.get("learned", {}) for runs in result["cells"].values()), {})
+
+
+def cells(result):
+    """Mean figures of each policy in each cell."""
+    found = Table(title=f"Bar {result['bar']}: {result['title']}", title_justify="left")
+    found.add_column("cell")
+    names = list(dict.fromkeys(policy for runs in result["cells"].values() for policy in runs))
+    for name in names:
+        found.add_column(name, justify="right")
+    for cell, runs in result["cells"].items():
+        shown = []
+        for name in names:
+            figures = runs.get(name, {})
+            key = next((key for key in ("share", "mean", "rate", "bulk") if key in figures), None)
+            shown.append(
+                "" if key is None else f"{figures[key]:.3f}" if figures[key] < 100 else f"{figures[key]:.0f}"
+            )
+        found.add_row(cell, *shown)
+    return found

@@ -1,0 +1,57 @@
+"""Results that are kept, so that a run that was stopped goes on where it was."""
+
+import hashlib
+import json
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+ENGINE = (
+    "backends/fleetsim",
+    "backends/sim/configuration.py",
+    "backends/sim/spread.py",
+    "backends/sim/profiles",
+)
+CORE = (
+    "gateway/core", "gateway/runtime/planner.py", "gateway/runtime/program.py", "tests/bench/routing/learned.py",
+)  # fmt: skip
+OURS = ("tests/bench/routing/fleets.py", "tests/bench/routing/jobs.py", "tests/bench/routing/peers.py")
+
+
+@lru_cache(maxsize=4)
+def digest(paths):
+    """Of the sources that a result depends on."""
+    found = hashlib.sha256()
+    for path in paths:
+        at = ROOT / path
+        for file in sorted([at] if at.is_file() else at.rglob("*")):
+            if file.suffix in {".py", ".json"}:
+                found.update(file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def key(job):
+    """Name of a job's result: another one as soon as the code that it runs is another."""
+    code = digest(ENGINE + OURS + (CORE if job["policy"] == "learned" else ()))
+    return f"{code} {json.dumps(job, sort_keys=True)}"
+
+
+class Store:
+    """A file with one result a line."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.known = {}
+        if self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                one = json.loads(line)
+                self.known[one["key"]] = one["figures"]
+
+    def get(self, job):
+        return self.known.get(key(job))
+
+    def put(self, job, figures):
+        self.known[key(job)] = figures
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key(job), "figures": figures}) + "\n")
