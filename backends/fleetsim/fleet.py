@@ -141,7 +141,7 @@ class Simulation:
                     continue  # it was moved or crashed since
                 self._wake(server, index, now)
                 done += 1
-                if self.on_progress is not None and not done % 20_000:
+                if self.on_progress is not None and not done % 2_000:
                     self.on_progress(now / last)
             else:
                 self._other(kind, index, now)

@@ -22,9 +22,7 @@ CERTAIN = replace(MTP, survival={"chat": (1.0, 1.0, 0.0, 0.0)}, request_spread=0
 def jobs(seed, count, *, longest=3000):
     rng = np.random.default_rng(seed)
     times = np.cumsum(rng.exponential(0.3, count))
-    return [
-        (float(times[i]), int(rng.integers(1, longest)), int(rng.integers(1, 400))) for i in range(count)
-    ]
+    return [(float(times[i]), int(rng.integers(1, longest)), int(rng.integers(1, 400))) for i in range(count)]
 
 
 def stepwise(configuration, arrivals, **limits):
