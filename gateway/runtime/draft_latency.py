@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.counters import restarted
 from gateway.core.draft_latency import StepTimes, estimates, window
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from gateway.core.counters import Counters
     from gateway.core.draft_latency import Estimate
     from gateway.core.fleet import Backend, Snapshot
+
+
+HARDWARE: Final = "hardware"
+"""Label by which a fleet file tells machines apart."""
 
 
 class DraftLatency:
@@ -51,12 +55,11 @@ class DraftLatency:
             times = self._times.get(backend.name)
             if backend.is_baseline or times is None:
                 continue
-            like = [
-                self._times[one.name]
-                for one in backends
-                if one.is_baseline and one.target == backend.target and one.name in self._times
-            ]
-            yield backend, estimates(times, like)
+            like = (one for one in backends if one.is_baseline and _alike(one, backend))
+            yield (
+                backend,
+                estimates(times, [self._times[one.name] for one in like if one.name in self._times]),
+            )
 
     def usual(self) -> Iterator[tuple[str, Estimate]]:
         """For each backend where drafting can be told apart, the estimate at the batch it was most at."""
@@ -82,3 +85,8 @@ class DraftLatency:
             ]
             for backend, found in self.estimates()
         }
+
+
+def _alike(one: Backend, other: Backend) -> bool:
+    """Whether both run the same model on what the fleet file says is the same hardware."""
+    return one.target == other.target and one.labels.get(HARDWARE) == other.labels.get(HARDWARE)

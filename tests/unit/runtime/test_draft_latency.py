@@ -102,3 +102,14 @@ def test_a_server_that_does_nothing_tells_nothing() -> None:
     for second in range(100):
         fleet.latency.counted("draft", Counters(float(second), 0.0, 0.0, steps=0.0, step_seconds=0.0))
     assert fleet.latency.as_json() == {"draft": []}
+
+
+def test_a_baseline_on_other_hardware_says_nothing() -> None:
+    states = (
+        state("base", method="none", labels={"hardware": "MI355X"}),
+        state("draft", method="eagle3", draft_tokens=3, labels={"hardware": "MI300X"}),
+    )
+    fleet = Fleet(snapshot(*states))
+    fleet.runs("base", 8.0, 0.022)
+    fleet.runs("draft", 2.0, 0.028, drafted=3)
+    assert fleet.latency.as_json() == {"draft": []}
