@@ -95,13 +95,22 @@ class _Pipe:
         self._room = None
         self.lost = None
 
+    def start(self, status, headers):
+        self._conversation.take({"type": "http.response.start", "status": status, "headers": headers})
+
     def write(self, data):
         conversation = self._conversation
         conversation.poured += 1
         conversation.take({"type": "http.response.body", "body": data, "more_body": True})
         if conversation.reads_after:
-            asyncio.get_running_loop().call_later(conversation.reads_after, self._room)
+            asyncio.get_running_loop().call_later(conversation.reads_after, self._caught_up)
         return not conversation.reads_after
+
+    def finish(self, data):
+        self._conversation.take({"type": "http.response.body", "body": data, "more_body": False})
+
+    def _caught_up(self):
+        self._room()
 
     def on_room(self, call):
         self._room = call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,12 +111,20 @@ class Client:
         """Send status and headers."""
         self.started = True
         self.status = status
+        if self.pipe is not None:
+            self.pipe.start(status, headers)
+            return
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, data: bytes) -> None:
         """Send a part of the body; waits while the client reads slower than we write."""
         self.bytes_out += len(data)
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        if self.pipe is None:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        elif not self.pipe.write(data):
+            room = asyncio.get_running_loop().create_future()
+            self.pipe.on_room(partial(_settle, room))
+            await room
 
     async def deliver(self, data: bytes, *, between_events: bool = True) -> None:
         """Send a part of an answer."""
@@ -151,9 +160,17 @@ class Client:
         """Send the last part of the body."""
         self.bytes_out += len(data)
         self.finished = True
+        if self.pipe is not None:
+            self.pipe.finish(data)
+            return
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer."""
         await self.start(status, [*headers, (b"content-length", str(len(body)).encode())])
         await self.finish(body)
+
+
+def _settle(waited_for: asyncio.Future[None]) -> None:
+    if not waited_for.done():
+        waited_for.set_result(None)

@@ -1,34 +1,135 @@
-"""The pipe: an extension of ASGI by which our server takes an answer's bytes without an ``await``."""
+"""The pipe: an extension of ASGI by which our server takes an answer without an ``await``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+    from gateway.wire.client import Scope
+    from gateway.wire.headers import Headers
+    from gateway.wire.protocol import LimitedProtocol
+
 EXTENSION: Final = "specroute.pipe"
 """Key of the pipe among the ``extensions`` of a scope."""
 
+_BODILESS: Final = frozenset({204, 304})
 
-class Pipe(Protocol):
-    """The way to the client of one exchange, past ``send`` and ``receive``.
 
-    It may be used once the whole request was received; ``send`` still begins and ends the answer.
-    """
+def pipe_of(scope: Scope) -> Pipe | None:
+    """The pipe that a server offers for an exchange, if it offers one."""
+    pipe: Pipe | None = scope.get("extensions", {}).get(EXTENSION)
+    return pipe
+
+
+class Pipe:
+    """The way to the client of one exchange, instead of ``send`` and, after its request, of ``receive``."""
+
+    __slots__ = ("_chunked", "_cycle", "_flow", "_head", "_lost", "_protocol", "_room", "_transport")
+
+    def __init__(self, protocol: LimitedProtocol, cycle: RequestResponseCycle) -> None:
+        """Make the pipe of one request-response cycle of uvicorn's."""
+        self._protocol = protocol
+        self._cycle = cycle
+        self._flow = cycle.flow
+        self._transport = cycle.transport
+        self._head = b""
+        self._chunked = True
+        self._room: Callable[[], None] | None = None
+        self._lost: Callable[[], None] | None = None
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Begin the answer; it goes out with the first part of the body.
+
+        Args:
+            status: Of the answer.
+            headers: Names in lower case, none of the connection; without a length the body comes in chunks.
+
+        Raises:
+            ValueError: A header holds a line break or a null byte and would be read as something else.
+        """
+        cycle = self._cycle
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        self._chunked = not (
+            any(name == b"content-length" for name, _ in headers)
+            or cycle.scope["method"] == "HEAD"
+            or status in _BODILESS
+        )
+        if self._chunked:
+            lines.append(b"transfer-encoding: chunked\r\n")
+        head = b"%b%b\r\n" % (STATUS_LINE[status], b"".join(lines))
+        breaks = len(lines) + 2
+        if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+            raise ValueError("a header holds a line break or a null byte")
+        self._head = head
 
     def write(self, data: bytes) -> bool:
-        """Write a part of a body that ``send`` has begun, at once.
+        """Write a part of the body, at once.
 
         Returns:
             Whether the client keeps up. If not, nothing is lost, but the more is written the more is held.
         """
-        ...
+        if self._cycle.disconnected:
+            return True
+        if self._chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if self._head:
+            data, self._head = self._head + data, b""
+        self._transport.write(data)
+        if not self._flow.write_paused:
+            return True
+        self._protocol.held_back = self
+        return False
+
+    def finish(self, data: bytes) -> None:
+        """Write the last part of the body, which may be empty."""
+        cycle = self._cycle
+        if cycle.disconnected:
+            return
+        if self._chunked:
+            data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
+        if cycle.scope["method"] == "HEAD":
+            data = b""
+        self._transport.write(self._head + data)
+        self._head = b""
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self._transport.close()
+        cycle.on_response()
 
     def on_room(self, call: Callable[[], None]) -> None:
-        """Call this each time a client that did not keep up has caught up."""
-        ...
+        """Call this each time a client that did not keep up has caught up, or left."""
+        self._room = call
 
     def on_lost(self, call: Callable[[], None] | None) -> None:
         """Call this once the client has left, instead of what was to be called before; None calls nothing."""
-        ...
+        self._lost = call
+        if call is None:
+            self._protocol.watched.discard(self)
+        elif self._cycle.disconnected:
+            self._protocol.loop.call_soon(self.lost)
+        else:
+            self._flow.resume_reading()  # or nobody would notice
+            self._protocol.watched.add(self)
+
+    # What the protocol calls.
+
+    def room(self) -> None:
+        """The client has caught up."""
+        if self._room is not None:
+            self._room()
+
+    def lost(self) -> None:
+        """The client has left."""
+        if self._lost is not None:
+            self._lost()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from weakref import WeakKeyDictionary
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.wire import errors
-from gateway.wire.pipe import EXTENSION
+from gateway.wire.pipe import EXTENSION, Pipe
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from uvicorn._types import ASGI3Application
     from uvicorn.config import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
@@ -24,6 +28,9 @@ TARGET_LIMIT: Final = 16 * 2**10
 
 HEAD_LIMIT: Final = 64 * 2**10
 """Largest head, in bytes: path, query and headers, trailers included."""
+
+STARTS: Final = 2
+"""Most requests that begin in one turn of the loop."""
 
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that say where a body ends."""
@@ -49,53 +56,37 @@ _HEAD_TOO_LARGE: Final = _refusal(
 _TOO_SLOW: Final = _refusal(errors.TOO_SLOW, "Request Timeout")
 
 
-class _Pipe:
-    """See :class:`~gateway.wire.pipe.Pipe`: of one request-response cycle of uvicorn's."""
+class Starts:
+    """Begins few requests in a turn of the loop: many that come at once hold up no answer under way."""
 
-    __slots__ = ("_cycle", "_flow", "_lost", "_protocol", "_room", "_transport")
+    __slots__ = ("_begun", "_loop", "_waiting")
 
-    def __init__(self, protocol: LimitedProtocol, cycle: RequestResponseCycle) -> None:
-        self._protocol = protocol
-        self._cycle = cycle
-        self._flow = cycle.flow
-        self._transport = cycle.transport
-        self._room: Callable[[], None] | None = None
-        self._lost: Callable[[], None] | None = None
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._begun = 0
+        self._waiting: deque[Callable[[], None]] = deque()
 
-    def write(self, data: bytes) -> bool:
-        """See :class:`~gateway.wire.pipe.Pipe`."""
-        if self._cycle.disconnected:
-            return True
-        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._cycle.chunked_encoding else data)
-        if not self._flow.write_paused:
-            return True
-        self._protocol.held_back = self
-        return False
+    def add(self, begin: Callable[[], None]) -> None:
+        """Begin a request now, or when those before it have begun."""
+        if self._begun >= STARTS:
+            self._waiting.append(begin)
+            return
+        if not self._begun:
+            self._loop.call_soon(self._turn)
+        self._begun += 1
+        begin()
 
-    def on_room(self, call: Callable[[], None]) -> None:
-        """See :class:`~gateway.wire.pipe.Pipe`."""
-        self._room = call
+    def _turn(self) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < STARTS:
+            self._begun += 1
+            self._waiting.popleft()()
+        if self._begun:
+            self._loop.call_soon(self._turn)
 
-    def on_lost(self, call: Callable[[], None] | None) -> None:
-        """See :class:`~gateway.wire.pipe.Pipe`."""
-        self._lost = call
-        if call is None:
-            self._protocol.watched.discard(self)
-        elif self._cycle.disconnected:
-            self._protocol.loop.call_soon(self.lost)
-        else:
-            self._flow.resume_reading()  # or nobody would notice
-            self._protocol.watched.add(self)
 
-    def room(self) -> None:
-        """The client has caught up."""
-        if self._room is not None:
-            self._room()
-
-    def lost(self) -> None:
-        """The client has left."""
-        if self._lost is not None:
-            self._lost()
+_STARTS: Final[WeakKeyDictionary[ServerState, Starts]] = WeakKeyDictionary()
+"""Those of each server."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -130,13 +121,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refusal = _UNREADABLE
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
-        self.watched: set[_Pipe] = set()
-        self.held_back: _Pipe | None = None
+        self._starts = _STARTS.setdefault(server_state, Starts(self.loop))
+        self.watched: set[Pipe] = set()
+        self.held_back: Pipe | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         """A client has connected."""
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.set_write_buffer_limits(high=0)  # write at once, not when all others had their turn
         self._close_after(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -144,6 +137,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_timer()
         super().connection_lost(exc)
         self._tell_that_it_left()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._starts.add(partial(super()._start_asgi_task, cycle, app))
 
     def _tell_that_it_left(self) -> None:
         while self.watched:
@@ -268,7 +264,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_timer()
         if not self._repeating:
             super().on_headers_complete()
-            extensions: dict[str, Any] = {EXTENSION: _Pipe(self, self.cycle)}
+            extensions: dict[str, Any] = {EXTENSION: Pipe(self, self.cycle)}
             self.scope["extensions"] = extensions
         self._repeating = False
 

@@ -21,7 +21,7 @@ from gateway.wire.exchange import Exchange
 from gateway.wire.execute import Execution
 from gateway.wire.identity import draw
 from gateway.wire.keepalive import KeepAlive
-from gateway.wire.pipe import EXTENSION
+from gateway.wire.pipe import pipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
@@ -71,7 +71,7 @@ class Relay:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         endpoint = endpoint_of(scope["method"], scope["path"])
-        pipe = scope.get("extensions", {}).get(EXTENSION) if self.pipe else None
+        pipe = pipe_of(scope) if self.pipe else None
         exchange = Exchange(scope, endpoint, Client(receive, send, pipe), trace_ratio=self.trace_ratio)
         try:
             if self.admission.full:

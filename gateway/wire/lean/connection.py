@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands."""
         self._transport = transport  # type: ignore[assignment] # a stream's transport
+        self._transport.set_write_buffer_limits(high=0)  # write at once, not when all others had their turn
         self.usable = True
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 
-from gateway.wire.pipe import EXTENSION
+import pytest
+
+from gateway.wire.pipe import pipe_of
 from tests.unit.wire.test_protocol import SECONDS, connected, serving
 
 GET = b"GET /x HTTP/1.1\r\nhost: h\r\n"
@@ -10,60 +12,116 @@ LAST = b"connection: close\r\n\r\n"
 MB = b"x" * 2**20
 
 
-class Pouring:
-    """Begins an answer, hands the pipe to the test, and ends the answer when it is told to."""
+class Piping:
+    """Hands the pipe of each request to the test and ends when it is told to."""
 
-    def __init__(self, headers=()):
-        self.headers = list(headers)
+    def __init__(self):
         self.pipes = []
-        self.begun = asyncio.Event()
+        self.came = asyncio.Event()
         self.end = asyncio.Event()
 
     async def __call__(self, scope, receive, send):
         while (await receive())["more_body"]:
             pass
-        await send({"type": "http.response.start", "status": 200, "headers": self.headers})
-        self.pipes.append(scope["extensions"][EXTENSION])
-        self.begun.set()
+        self.pipes.append(pipe_of(scope))
+        self.came.set()
         await self.end.wait()
-        await send({"type": "http.response.body", "body": b""})
 
     @property
     def pipe(self):
         return self.pipes[-1]
 
 
-async def begin(app, port, request=GET + LAST):
+async def begin(app, port, request=GET + LAST, headers=()):
     reader, writer = await connected(port)
     writer.write(request)
-    await app.begun.wait()
-    await reader.readuntil(b"\r\n\r\n")
+    await app.came.wait()
+    if headers is not None:
+        app.pipe.start(200, list(headers))
     return reader, writer
 
 
-async def test_what_is_poured_comes_as_chunks_between_beginning_and_end():
-    app = Pouring()
+async def headed(reader):
+    """Status line and headers of an answer."""
+    line, *headers = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
+    return line, dict(header.split(b": ") for header in headers)
+
+
+def test_a_server_that_offers_none():
+    assert pipe_of({}) is None
+    assert pipe_of({"extensions": {"http.response.push": {}}}) is None
+
+
+async def test_without_a_length_the_body_comes_in_chunks():
+    app = Piping()
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
-        reader, writer = await begin(app, port)
+        reader, writer = await begin(app, port, headers=[(b"x-a", b"b")])
         assert app.pipe.write(b"one")
+        line, headers = await headed(reader)
+        assert line == b"HTTP/1.1 200 OK"
+        assert headers.pop(b"date")
+        assert headers.pop(b"server") == b"uvicorn"
+        assert headers == {b"x-a": b"b", b"transfer-encoding": b"chunked", b"connection": b"close"}
         assert await reader.readexactly(8) == b"3\r\none\r\n"
         assert app.pipe.write(b"x" * 17)
+        app.pipe.finish(b"y")
         app.end.set()
-        assert await reader.read() == b"11\r\n" + b"x" * 17 + b"\r\n0\r\n\r\n"
+        assert await reader.read() == b"11\r\n" + b"x" * 17 + b"\r\n1\r\ny\r\n0\r\n\r\n"
         writer.close()
 
 
-async def test_where_the_length_is_known_it_comes_as_it_is():
-    app = Pouring([(b"content-length", b"3")])
+async def test_where_the_length_is_known_it_comes_as_it_is_and_the_connection_goes_on():
+    app = Piping()
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
-        reader, writer = await begin(app, port)
-        app.pipe.write(b"one")
+        reader, writer = await begin(app, port, GET + b"\r\n", [(b"content-length", b"3")])
+        app.pipe.finish(b"one")
+        _, headers = await headed(reader)
+        assert b"transfer-encoding" not in headers
+        assert b"connection" not in headers
         assert await reader.readexactly(3) == b"one"
+        app.end.set()
+        app.end = asyncio.Event()
+        app.came.clear()
+        writer.write(GET + LAST)
+        await app.came.wait()
+        app.pipe.start(404, [])
+        app.pipe.finish(b"")
+        assert (await headed(reader))[0] == b"HTTP/1.1 404 Not Found"
+        app.end.set()
+        assert await reader.read() == b"0\r\n\r\n"
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "length"), [(b"HEAD", 200, [(b"content-length", b"3")]), (b"GET", 204, [])]
+)
+async def test_an_answer_without_a_body_has_none(method, status, length):
+    app = Piping()
+    async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
+        request = method + b" /x HTTP/1.1\r\nhost: h\r\n" + LAST
+        reader, writer = await begin(app, port, request, None)
+        app.pipe.start(status, length)
+        app.pipe.finish(b"abc" if length else b"")
+        app.end.set()
+        _, headers = await headed(reader)
+        assert b"transfer-encoding" not in headers
+        assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\rb", b"a\0b"])
+async def test_a_header_with_a_line_break_is_refused(value):
+    app = Piping()
+    async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
+        _, writer = await begin(app, port, headers=None)
+        with pytest.raises(ValueError, match="line break"):
+            app.pipe.start(200, [(b"x", value)])
+        writer.close()
+        app.end.set()
 
 
 async def test_a_client_that_does_not_read_is_told_of_and_so_is_its_catching_up():
-    app = Pouring()
+    app = Piping()
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
         reader, writer = await begin(app, port)
         room = asyncio.Event()
@@ -74,9 +132,10 @@ async def test_a_client_that_does_not_read_is_told_of_and_so_is_its_catching_up(
             await asyncio.sleep(0)
         assert not app.pipe.write(MB)
         assert not room.is_set()
+        app.pipe.finish(b"")
         app.end.set()
         got = await reader.read()
-        assert got.count(b"x") == (parts + 1) * 2**20
+        assert got.count(MB[:1024]) // 1024 == parts + 1
         assert room.is_set()
         room.clear()
         writer.close()
@@ -84,7 +143,7 @@ async def test_a_client_that_does_not_read_is_told_of_and_so_is_its_catching_up(
 
 
 async def test_a_client_that_leaves_is_told_of_once():
-    app, told = Pouring(), []
+    app, told = Piping(), []
     async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):
         _, writer = await begin(app, port)
         left = asyncio.Event()
@@ -92,6 +151,7 @@ async def test_a_client_that_leaves_is_told_of_once():
         writer.close()
         await left.wait()
         assert app.pipe.write(b"into the void")
+        app.pipe.finish(b"")
         again = asyncio.Event()
         app.pipe.on_lost(again.set)
         await again.wait()
@@ -101,7 +161,7 @@ async def test_a_client_that_leaves_is_told_of_once():
 
 
 async def test_who_no_longer_asks_is_not_told():
-    app, told = Pouring(), []
+    app, told = Piping(), []
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
         _, writer = await begin(app, port)
         app.pipe.on_lost(lambda: told.append(1))
@@ -114,7 +174,7 @@ async def test_who_no_longer_asks_is_not_told():
 
 
 async def test_of_requests_behind_each_other_each_has_its_own():
-    app = Pouring()
+    app = Piping()
     async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):
         _, writer = await begin(app, port, GET + b"\r\n" + GET + LAST)
         lost = asyncio.Event()
@@ -127,12 +187,13 @@ async def test_of_requests_behind_each_other_each_has_its_own():
 
 
 async def test_a_client_that_sends_junk_behind_its_request_has_left():
-    app = Pouring()
+    app = Piping()
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
-        _, writer = await begin(app, port, GET + b"\r\n")
+        reader, writer = await begin(app, port, GET + b"\r\n")
         lost = asyncio.Event()
         app.pipe.on_lost(lost.set)
         writer.write(b"\0\0 junk\r\n\r\n")
         await lost.wait()
+        assert b"HTTP/1.1" not in await reader.read()
         app.end.set()
         writer.close()

@@ -43,10 +43,10 @@ async def test_a_stream_passes_byte_for_byte_less_the_usage_nobody_asked_for():
     assert bench.idle
 
 
-async def test_the_pipe_takes_all_parts_but_the_first_where_there_is_one(piped):
+async def test_the_pipe_is_used_where_there_is_one(piped):
     bench = Bench(a=[stream(*WHOLE)])
     client = await bench.talk()
-    assert client.poured == (3 if piped else 0)
+    assert client.poured == (4 if piped else 0)
     unused = Bench(a=[stream(*WHOLE)])
     unused.relay = replace(unused.relay, pipe=False)
     client = await unused.talk()
