@@ -84,8 +84,8 @@ class Trial:
     """
 
     __slots__ = (
-        "_client", "_plan", "_request", "_span_id", "backend", "error", "event_stream", "held", "phase",
-        "started", "status", "tap",
+        "_client", "_plan", "_request", "_retry_after", "_span_id", "backend", "error", "event_stream", "held",
+        "phase", "started", "status", "tap",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +106,7 @@ class Trial:
         self.phase = "connect"
         self.error = "client_gone"
         self.status = 0
+        self._retry_after: float | None = None
         self.tap = tap
         self.held: Answer | None = None
         self.event_stream = client.delivered  # what is gone on with is one
@@ -125,13 +126,8 @@ class Trial:
             started=self.started,
             ended=clock.monotonic(),
             span_id=self._span_id,
-            retry_after=self._retry_after(),
+            retry_after=self._retry_after,
         )
-
-    def _retry_after(self) -> float | None:
-        if self.held is None or self.held.status not in BUSY_STATUSES:
-            return None
-        return names.retry_after(self.held.headers, clock.unix_ns() / 1e9)
 
     async def run(self, send: Send) -> None:
         """Make the attempt; afterwards :attr:`error` is empty if the client has its whole answer.
@@ -175,6 +171,8 @@ class Trial:
             body = await self._whole(response, patience, ERROR_LIMIT)
             self.held = Answer(response.status, response.headers, body)
             self.error = f"status:{response.status}"
+            if response.status in BUSY_STATUSES:
+                self._retry_after = names.retry_after(response.headers, clock.unix_ns() / 1e9)
         elif content_type.startswith(b"text/event-stream") and not encoded:
             await self._stream(response, patience)
         elif content_type.startswith(b"application/json"):

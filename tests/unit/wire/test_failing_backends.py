@@ -130,6 +130,19 @@ async def test_nothing_is_left_open_whatever_failed():
     assert one.idle
 
 
+def fails_to_read(*_):
+    raise ArithmeticError
+
+
+async def test_nothing_is_left_open_where_an_answer_cannot_even_be_read(monkeypatch):
+    monkeypatch.setattr("gateway.wire.headers.retry_after", fails_to_read)
+    one = bench(a=[answer(b"x", 503)])
+    with pytest.raises(ArithmeticError):
+        await one.talk(body())
+    assert one.idle
+    assert one.record.attempts[0].status == 503
+
+
 async def test_a_request_that_took_all_its_time_to_arrive_is_answered_and_not_sent():
     one = bench(timeouts=Timeouts(total=0.0), a=[])
     client = await one.talk(body())
