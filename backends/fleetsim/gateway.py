@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from backends.fleetsim.view import NOWHERE
+from backends.fleetsim.view import HOLD, NOWHERE
+from gateway.core import reasons
+from gateway.core.choice import Draw
+from gateway.core.classes import DEFAULT, ServiceClass
 from gateway.core.classify import Classification
-from gateway.core.decide import Decision, Draw, decide
+from gateway.core.decide import Decision, NoCandidate, decide
+from gateway.core.demand import Demand
 from gateway.core.features import WORKLOADS, Features, Hints
-from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Load, Snapshot
+from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Guide, Load, Snapshot
 from gateway.core.learn import FAMILIES, MODEL, Arm, Learner, Sample, Span
 from gateway.core.marks import Marks
-from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Selector, Timeouts, WeightedScorer
+from gateway.core.plan import Kind
+from gateway.core.policy import (
+    AUTO,
+    FROZEN,
+    ClassifierSettings,
+    Learning,
+    Match,
+    Policy,
+    Route,
+    Selector,
+    Timeouts,
+    WeightedScorer,
+)
 from gateway.core.predict import CHARS_PER_TOKEN, SAMPLED, Home
 
 if TYPE_CHECKING:
@@ -23,6 +39,7 @@ if TYPE_CHECKING:
     from backends.fleetsim.model import Model
     from backends.fleetsim.request import Request
     from backends.fleetsim.view import Progress, View
+    from gateway.core.plan import Plan, Wanted
     from gateway.core.predict import ServerModel
 
 LEAST_STEPS: Final = 20
@@ -30,23 +47,20 @@ LEAST_STEPS: Final = 20
 
 STALE_AFTER: Final = 10.0
 ALIAS: Final = "fleet"
+PLAN_SECONDS: Final = 5.0
+_AUTO: Final = Learning(AUTO, 1.0)
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def policy(*, scorers: Sequence[tuple[str, float]] = (("seconds", 1.0),), target: str = "") -> Policy:
-    """One route for everything that adds up these scorers.
+def policy(*, target: str = "", learning: Learning = _AUTO) -> Policy:
+    """One route for everything, in which what was learnt decides.
 
     Args:
-        scorers: Names and weights, as in a policy file.
         target: The target model that requests ask for.
+        learning: What is made of what was learnt.
     """
-    route = Route(
-        name="all",
-        match=Match(),
-        prefer=(Selector(),),
-        scorers=tuple(WeightedScorer(name, weight) for name, weight in scorers),
-    )
+    route = Route(name="all", match=Match(), prefer=(Selector(),), scorers=(WeightedScorer("seconds", 1.0),))
     return Policy(
         aliases={ALIAS: target},
         routes=(route,),
@@ -55,7 +69,16 @@ def policy(*, scorers: Sequence[tuple[str, float]] = (("seconds", 1.0),), target
         allow_pin=True,
         stale_after=STALE_AFTER,
         revision="simulated",
+        learning=learning,
     )
+
+
+class Plans(Protocol):
+    """Who assigns servers to service classes, as :class:`gateway.runtime.planner.Planner` does."""
+
+    def plan(self, kinds: Sequence[Kind], wanted: Sequence[Wanted], now: float) -> Plan:
+        """The plan for now; ``ValueError`` where there is nothing to plan."""
+        ...
 
 
 class Chosen(NamedTuple):
@@ -72,8 +95,8 @@ class _Told:
 
     __slots__ = ("area", "at", "queue", "steps", "tokens")
 
-    def __init__(self, queue: int) -> None:
-        self.queue = queue
+    def __init__(self) -> None:
+        self.queue = 0
         self.at = -1.0
         self.area = 0.0
         self.steps = 0
@@ -85,12 +108,12 @@ class GatewayRouter:
 
     Args:
         models: What each server runs; servers of one name, target and method count as replicas.
-        policy: The routes; every request asks for the model :data:`ALIAS` unless ``alias`` says otherwise.
+        policy: The routes. Every request asks for the first of its aliases. Mode ``frozen`` learns nothing.
         names: Of the backends, as in the fleet file; made from the models where left out.
         priors: What is believed of each server at first; None for nothing.
-        learns: Whether it learns from what it sees; if not, the priors are all it ever knows.
         seed: Of the decisions' random numbers.
-        alias: Model name that requests ask for.
+        services: Class of each source's requests; the default one where left out.
+        planner: Assigns servers to classes; None for no roles.
         on_choice: Told of every decision.
     """
 
@@ -103,22 +126,27 @@ class GatewayRouter:
         *,
         names: Sequence[str] = (),
         priors: Sequence[ServerModel | None] | None = None,
-        learns: bool = True,
         seed: int = 0,
-        alias: str = ALIAS,
+        services: Sequence[ServiceClass] = (),
+        planner: Plans | None = None,
         on_choice: Callable[[Chosen], None] | None = None,
     ) -> None:
-        self.tick_seconds = 1.0 if learns else 0.0
+        self._learns = learns = policy.learning.mode != FROZEN
+        self.tick_seconds = 1.0 if learns or planner is not None else 0.0
         self.policy = policy
         self.learner = Learner()
-        self._learns = learns
         self._random = np.random.default_rng(seed)
         self._usual = Features(
-            endpoint="chat", model=alias, stream=True, n=1, max_tokens=None, temperature=None,
-            parameters=frozenset(), response_format="text", tool_choice="", tools=0, turns=1,
+            endpoint="chat", model=next(iter(policy.aliases)), stream=True, n=1, max_tokens=None,
+            temperature=None, parameters=frozenset(), response_format="text", tool_choice="", tools=0, turns=1,
             last_role="user", system_chars=0, prompt_chars=0, last_chars=0, language="en",
             output_language="en", marks=Marks(), hints=Hints(),
         )  # fmt: skip
+        self._services = services
+        self._planner = planner
+        self._planned = -PLAN_SECONDS
+        self._demand = Demand()
+        self._guide = Guide()
         self._on_choice = on_choice
         self._names = list(names) or [f"{index}-{model.name}" for index, model in enumerate(models)]
         self._index = {name: index for index, name in enumerate(self._names)}
@@ -141,7 +169,7 @@ class GatewayRouter:
         return Backend(
             name,
             url=f"http://{name}",
-            target=self.policy.aliases.get(self._usual.model, model.target) or model.target,
+            target=self.policy.aliases[self._usual.model],
             served_model=model.target,
             method=model.method,
             draft_tokens=model.draft_tokens,
@@ -162,16 +190,25 @@ class GatewayRouter:
 
     def choose(self, request: Request, view: View, now: float) -> int:
         """Ask the core."""
+        service = self._service(request)
+        if request.mark is None:
+            request.mark = _Told()
+            self._demand.arrived(service.name, self._classes(request), now)
         features = self._features(request)
         classification = self._classification(request)
         draw = Draw(*self._random.random(2).tolist())
         home = self._homes.get(request.prefix) if request.prefix is not None else None
-        decision = decide(features, classification, self._look(view), self.policy, draw, now, home)
-        if not isinstance(decision, Decision):
-            return NOWHERE
+        snapshot = self._look(view)
+        decision = decide(features, classification, snapshot, self.policy, draw, now, home, service)
+        if isinstance(decision, NoCandidate):
+            waits = any(one.reason == reasons.KEPT_FOR_OTHERS for one in decision.rejected)
+            return HOLD if waits else NOWHERE
         if self._on_choice is not None:
             self._on_choice(Chosen(request, features, classification, decision))
         return self._index[decision.candidates[0].backend]
+
+    def _service(self, request: Request) -> ServiceClass:
+        return self._services[request.source] if request.source < len(self._services) else DEFAULT
 
     def _features(self, request: Request) -> Features:
         chars = int(request.prompt_tokens * CHARS_PER_TOKEN)
@@ -202,7 +239,8 @@ class GatewayRouter:
             for index in self._stale:
                 states[index] = self._state(index, view)
             self._stale.clear()
-            self._snapshot = Snapshot(tuple(states), self._snapshot.revision, self._snapshot.roster)
+            before = self._snapshot
+            self._snapshot = Snapshot(tuple(states), before.revision, before.roster, self._guide)
         return self._snapshot
 
     def _state(self, index: int, view: View) -> BackendState:
@@ -241,7 +279,8 @@ class GatewayRouter:
         """Keep what the queue was."""
         index = request.server
         self._count(index, view, now)
-        request.mark = _Told(view.in_flight[index] - 1)
+        request.mark = told = _Told()
+        told.queue = view.in_flight[index] - 1
         if request.prefix is not None:
             known = float(request.prompt_tokens + request.output_tokens)
             self._homes[request.prefix] = Home(self._names[index], known)
@@ -281,6 +320,11 @@ class GatewayRouter:
             )  # fmt: skip
         if index >= 0:
             self._count(index, view, now)
+        service, kept = self._service(request), None
+        if service.limits.any and request.first >= 0.0:
+            tpot = (request.ended - request.first) / max(1, request.output_tokens - 1)
+            kept = service.limits.kept(request.first - request.arrived, tpot)
+        self._demand.ended(service.name, now, kept=kept)
 
     def _tell(
         self, request: Request, told: _Told, now: float, steps: int, tokens: int, output: int | None
@@ -319,4 +363,24 @@ class GatewayRouter:
                 told = one.request.mark
                 if isinstance(told, _Told) and told.at >= 0.0 and one.steps - told.steps >= LEAST_STEPS:
                     self._tell(one.request, told, now, one.steps, one.tokens, None)
-        self._publish(now)
+        if self._learns:
+            self._publish(now)
+        if self._planner is not None and now - self._planned >= PLAN_SECONDS:
+            self._planned = now
+            self._plan(self._planner, view, now)
+
+    def _plan(self, planner: Plans, view: View, now: float) -> None:
+        kinds: dict[str, list[int]] = {}
+        for index, model in enumerate(self._published):
+            if model is not None and view.healthy[index]:
+                kinds.setdefault(model.fingerprint, []).append(index)
+        known = [
+            Kind(tuple(self._names[index] for index in alike), model)
+            for alike in kinds.values()
+            if (model := self._published[alike[0]]) is not None
+        ]
+        limits = {service.name: service.limits for service in (*self._services, DEFAULT)}
+        wanted = self._demand.wanted(limits, now)
+        if known and wanted:
+            target = self._backends[0].target
+            self._guide = Guide(plan={target: planner.plan(known, wanted, now)})

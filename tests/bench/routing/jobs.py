@@ -116,7 +116,8 @@ def slo(job):
         rate = (low + high) / 2.0
         source = Source(constant(mix), rate=steady(rate), limits=limits)
         setup = Setup(models, [source], warm_up=40.0, window=window(job, 90.0), drain=20.0, seed=job["seed"])
-        kept = simulate(setup, router(job["policy"], models, mix, job["seed"])).kept(limits)
+        given = {"sources": [source]} if job["policy"] == "learned" else {}
+        kept = simulate(setup, router(job["policy"], models, mix, job["seed"], **given)).kept(limits)
         low, high = (rate, high) if kept >= KEPT else (low, rate)
     return {"rate": low}
 
@@ -193,7 +194,7 @@ def classes(job):
     The number of bulk clients is searched for: more of them give more tokens until chat misses its limit.
     """
     models = fleets.build(job["fleet"])
-    limits = Limits(ttft=math.inf, tpot=chat_limit(models))
+    limits = Limits(ttft=5.0, tpot=chat_limit(models))
     rate = job["chat_rate"]
     found = 0.0
     low, high = 0.0, math.log2(128.0 * len(models))

@@ -5,7 +5,10 @@ import zlib
 from backends.fleetsim.draws import steps_per_token
 from backends.fleetsim.gateway import GatewayRouter, policy
 from backends.fleetsim.traffic import CODE
+from gateway.core.classes import ServiceClass
+from gateway.core.plan import Limits
 from gateway.core.predict import ServerModel
+from gateway.runtime.planner import Planner
 
 OFF = 0.2
 """Share by which the prior's step times are wrong, one way or the other by configuration and seed."""
@@ -27,12 +30,24 @@ def foreign(model, seed, mix=CODE):
     )
 
 
-def learned(models, seed, **given):
-    """A router that has seen nothing yet."""
+def learned(models, seed, *, sources=(), cold=False):
+    """A router that has seen nothing yet.
+
+    Args:
+        models: The servers.
+        seed: Of its random numbers, and of how the prior is wrong.
+        sources: Whose limits make service classes; with limits there is a planner.
+        cold: Whether it has no prior at all.
+    """
+    services = [
+        ServiceClass(one.name, limits=Limits(one.limits.ttft, one.limits.tpot) if one.limits else Limits())
+        for one in sources
+    ]
     return GatewayRouter(
         models,
         policy(target=models[0].target),
-        priors=[foreign(model, seed) for model in models],
+        priors=None if cold else [foreign(model, seed) for model in models],
         seed=seed,
-        **given,
+        services=services,
+        planner=Planner() if any(one.limits.any for one in services) else None,
     )
