@@ -1,0 +1,1 @@
+"""Finding out by measurement which speculative configuration serves which work best here."""

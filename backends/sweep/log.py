@@ -1,0 +1,150 @@
+"""The file of a sweep: every request as a line, and after each round a line that says it counts.
+
+What was written before a crash is read again, and a sweep goes on from there. Requests of a round
+that did not come to its end stay in the file and do not count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from backends.sweep.model import Cell, Round, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from io import FileIO
+    from pathlib import Path
+
+VERSION: Final = 1
+
+
+class UnusableLogError(RuntimeError):
+    """A file cannot be gone on with; the text says why and what to do."""
+
+
+class DiskError(OSError):
+    """The file cannot be written; the text says why."""
+
+
+@dataclass(slots=True)
+class Read:
+    """What a file holds.
+
+    Attributes:
+        header: What is measured, as it was given.
+        rounds: Those that count, each with its samples.
+    """
+
+    header: dict[str, Any] = field(default_factory=dict)
+    rounds: list[tuple[Round, list[Sample]]] = field(default_factory=list)
+
+
+class Log:
+    """A file that a sweep writes to. Use as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; it is opened by entering.
+
+        Args:
+            path: Of the file; its folder must be there.
+        """
+        self._path = path
+        self._file: FileIO | None = None
+
+    def __enter__(self) -> Self:
+        """Open it for writing at its end."""
+        torn = self._path.exists() and self._path.read_bytes()[-1:] not in (b"", b"\n")
+        self._file = self._path.open("ab", buffering=0)
+        if torn:
+            self._write(b"\n")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        if self._file is not None:
+            self._file.close()
+
+    def begin(self, header: Mapping[str, Any]) -> None:
+        """Write what will be measured."""
+        self._line("sweep", {"version": VERSION, **header})
+
+    def sample(self, one: Sample) -> None:
+        """Write a request."""
+        self._line("sample", one.as_json())
+
+    def round(self, one: Round) -> None:
+        """Write that a round came to its end, and wait until it is on the disk."""
+        self._line("round", one.as_json())
+        self._sync()
+
+    def broken(self, cell: Cell, number: int, why: str) -> None:
+        """Write that a round broke off: what was written of it does not count."""
+        line = {"candidate": cell.candidate.label, "condition": cell.condition.label, "number": number}
+        self._line("broken", {**line, "why": why})
+
+    def failed(self, what: str, why: str) -> None:
+        """Write that a candidate or a cell was given up; the next run tries it again."""
+        self._line("failed", {"what": what, "why": why})
+
+    def _line(self, kind: str, content: Mapping[str, Any]) -> None:
+        written = json.dumps({"kind": kind, **content}, ensure_ascii=False, separators=(",", ":"))
+        self._write(written.encode() + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None:
+            raise AssertionError("the file is opened by entering")
+        try:
+            while data:
+                data = data[self._file.write(data) or 0 :]
+        except OSError as error:
+            raise DiskError(error.errno, f"{self._path}: {error.strerror}") from error
+
+    def _sync(self) -> None:
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+
+def read(path: Path) -> Read | None:
+    """Read a file; None if there is none or nothing was written to it yet.
+
+    Raises:
+        UnusableLogError: It is not of a sweep, or of another version.
+    """
+    found = Read()
+    pending: dict[tuple[Cell, int], list[Sample]] = {}
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return None
+    for number, line in enumerate(lines, start=1):
+        try:
+            content = json.loads(line)
+            kind = content.pop("kind")
+            _take(kind, content, found, pending)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # A line that a crash cut off is the last one of its run: nothing that counts depends on it.
+            if number == 1:
+                raise UnusableLogError(f"{path} is no file of a sweep; name another folder") from None
+    return found if found.header else None
+
+
+def _take(
+    kind: str, content: dict[str, Any], found: Read, pending: dict[tuple[Cell, int], list[Sample]]
+) -> None:
+    match kind:
+        case "sweep":
+            if content["version"] != VERSION:
+                raise UnusableLogError(f"it was written by another version ({content['version']})")
+            found.header = found.header or content
+        case "sample":
+            one = Sample.from_json(content)
+            pending.setdefault((one.cell, one.round), []).append(one)
+        case "round":
+            finished = Round.from_json(content)
+            found.rounds.append((finished, pending.pop((finished.cell, finished.number), [])))
+        case "broken":
+            for key in [key for key in pending if key[0].candidate.label == content["candidate"]]:
+                del pending[key]

@@ -1,0 +1,143 @@
+"""The servers of a sweep, one at a time: those that run already, or our own, started for a candidate."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from backends import render
+from backends.placement import place
+from backends.preflight import preflight
+from backends.supervise import Command, Event, Patience, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from backends.machine import Machine
+    from backends.spec import LaunchSpec
+    from backends.sweep.model import Candidate
+
+
+class NoServerError(RuntimeError):
+    """There is no server for a candidate; the text says why."""
+
+
+class Place(NamedTuple):
+    """Where a server is and what it answers to."""
+
+    url: str
+    model: str
+
+
+class Servers(Protocol):
+    """Gives a server for a candidate."""
+
+    def open(self, candidate: Candidate) -> AbstractAsyncContextManager[Place]:
+        """A server that is ready, for as long as the context lasts.
+
+        Raises:
+            NoServerError: There is none.
+        """
+        ...
+
+
+class Given:
+    """Servers that run already and go on running."""
+
+    def __init__(self, places: Mapping[Candidate, Place]) -> None:
+        """Name the servers.
+
+        Args:
+            places: Where each candidate is served.
+        """
+        self._places = places
+
+    @contextlib.asynccontextmanager
+    async def open(self, candidate: Candidate) -> AsyncIterator[Place]:
+        """The server of a candidate."""
+        if candidate not in self._places:
+            raise NoServerError(f"no server of {candidate.label} was named")
+        yield self._places[candidate]
+
+
+class Launched:
+    """Servers that are started here for a candidate and stopped after it."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, LaunchSpec],
+        machine: Machine,
+        logs: Path,
+        tell: Callable[[str, str], None],
+        *,
+        env: Mapping[str, str] | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        """Prepare to start servers.
+
+        Args:
+            specs: One for each method; N is the candidate's.
+            machine: This machine, with its vLLM.
+            logs: Folder for their logs; it must be there.
+            tell: Called with a server's name and what happens to it.
+            env: Of the servers; this process's own if left out.
+            patience: How long starts and stops may take.
+        """
+        self._specs = specs
+        self._machine = machine
+        self._logs = logs
+        self._tell = tell
+        self._env = os.environ if env is None else env
+        self._patience = patience or Patience()
+
+    def spec(self, candidate: Candidate) -> LaunchSpec:
+        """What is started for a candidate.
+
+        Raises:
+            NoServerError: Its method is not among those that can be started.
+        """
+        spec = self._specs.get(candidate.method)
+        if spec is None:
+            raise NoServerError(f"there is no way to start {candidate.method}")
+        return replace(spec, name=candidate.label, draft_tokens=candidate.draft_tokens)
+
+    @contextlib.asynccontextmanager
+    async def open(self, candidate: Candidate) -> AsyncIterator[Place]:
+        """Check a server, start it, and stop it in the end."""
+        spec = self.spec(candidate)
+        wrong = [str(one) for one in preflight([spec], self._machine) if not one.warning]
+        if wrong:
+            raise NoServerError("; ".join(wrong))
+        said: list[str] = []
+
+        def tell(name: str, event: Event, detail: str) -> None:
+            if event is Event.FAILED:
+                said.append(detail)
+            self._tell(name, f"{event.value} {detail.splitlines()[0] if detail else ''}".strip())
+
+        supervisor = Supervisor([self._command(spec)], tell=tell, patience=self._patience)
+        async with supervisor:
+            if not await supervisor.ready():
+                raise NoServerError("; ".join(said) or "it did not start")
+            yield Place(spec.url, spec.served_model)
+
+    def _command(self, spec: LaunchSpec) -> Command:
+        engine = self._machine.engine
+        if engine is None:
+            raise NoServerError("there is no vLLM here to start")
+        gpus = self._machine.gpus
+        free = itertools.count() if gpus is None else (one.index for one in gpus if one.free)
+        taken = () if self._machine.platform == "cpu" else place([spec], free)[spec.name]
+        return Command(
+            name=spec.name,
+            argv=tuple(render.argv(spec, engine.python, version=engine.version)),
+            env={**self._env, **render.environment(spec, self._machine.platform, taken)},
+            url=spec.url,
+            served_model=spec.served_model,
+            log=self._logs / f"{spec.name}.log",
+        )

@@ -1,0 +1,326 @@
+"""What the requests of a cell say together: rates, latencies and acceptance, with intervals and sample sizes.
+
+In a closed loop of c clients, Little's law gives the rate of all of them: tokens/s = c · Σ tokens / Σ seconds
+over requests from start to end. Which requests count is decided when they start, so that long ones are not
+missing. Intervals are those of a ratio of sums (:mod:`gateway.core.gain`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from backends.sweep.model import BASELINE, Cell
+from gateway.core.gain import MIN_DECODE_TOKENS, MIN_REQUESTS, Speedup, Sums, TooFew, compare, student
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from backends.sweep.model import Round, Sample
+
+
+class Interval(NamedTuple):
+    """An estimate with the bounds of its 95 % interval; None where too few requests tell them."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def scaled(self, factor: float) -> Interval:
+        """The same in another unit."""
+        bounds = (None if one is None else one * factor for one in (self.low, self.high))
+        return Interval(self.value * factor, *bounds)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval's width on a logarithmic scale; infinite without bounds."""
+        if not self.low or self.high is None:
+            return math.inf
+        return math.log(self.high / self.low) / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A cell.
+
+    Attributes:
+        rounds: How often it was measured.
+        requests: Requests that went well and count.
+        failures: Requests that failed, with their reasons by number.
+        total: Σ output tokens and Σ seconds of whole requests.
+        decode: Σ decode tokens and Σ decode seconds.
+        ttft: Times to first token, sorted, seconds.
+        steps: Verification steps; 0 where the server told none.
+        by_position: Accepted draft tokens by their place in the draft.
+        memory: Most MiB in use on the machine's GPUs; None where no tool tells.
+        digests: By prompt, the texts' digests.
+    """
+
+    cell: Cell
+    rounds: int
+    requests: int
+    failures: Mapping[str, int]
+    total: Sums
+    decode: Sums
+    ttft: tuple[float, ...]
+    prompt_tokens: int
+    output_tokens: int
+    steps: float
+    drafted: float
+    accepted: float
+    by_position: tuple[float, ...]
+    memory: float | None
+    digests: Mapping[str, tuple[str, ...]]
+
+    @property
+    def rate(self) -> Interval | None:
+        """Output tokens/s of all clients together; None without a request."""
+        found = _rate(self.total)
+        return None if found is None else found.scaled(self.cell.condition.concurrency)
+
+    @property
+    def tpot(self) -> Interval | None:
+        """Seconds an output token of one stream takes after the first."""
+        found = _rate(self.decode)
+        if found is None:
+            return None
+        low, high = (None if one is None else 1.0 / one for one in (found.high, found.low))
+        return Interval(1.0 / found.value, low, high)
+
+    @property
+    def failure_share(self) -> float:
+        """Failed share of its requests."""
+        failed = sum(self.failures.values())
+        return failed / (failed + self.requests) if failed else 0.0
+
+    @property
+    def mean_accepted_length(self) -> float | None:
+        """Tokens a step, bonus token included; None where the server did not tell."""
+        return 1.0 + self.accepted / self.steps if self.steps else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted share of the draft tokens."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def survival(self) -> tuple[float, ...]:
+        """By position, the share of steps whose draft was accepted up to there; never increasing."""
+        return tuple(one / self.steps for one in self.by_position) if self.steps else ()
+
+
+def measured(cell: Cell, samples: Sequence[Sample], rounds: Sequence[Round] = ()) -> Measured:
+    """Sum up the requests of one cell; those that do not count are passed over.
+
+    Acceptance is what the answers told. Where they told none it is the server's counters, which in a sweep
+    count our requests alone.
+    """
+    counted = [one for one in samples if one.measured]
+    good = [one for one in counted if not one.error]
+    failures: dict[str, int] = defaultdict(int)
+    for one in counted:
+        if one.error:
+            failures[one.error] += 1
+    told = _told([one for one in good if one.steps is not None]) or _counted(rounds)
+    digests: dict[str, list[str]] = defaultdict(list)
+    for one in good:
+        if one.digest:
+            digests[one.prompt_id].append(one.digest)
+    return Measured(
+        cell=cell,
+        rounds=len(rounds),
+        requests=len(good),
+        failures=dict(failures),
+        total=ratio((one.output_tokens, one.seconds) for one in good),
+        decode=ratio(
+            (one.decode_tokens, one.decode_seconds)
+            for one in good
+            if one.decode_tokens >= MIN_DECODE_TOKENS and one.decode_seconds > 0
+        ),
+        ttft=tuple(sorted(one.ttft for one in good if one.ttft is not None)),
+        prompt_tokens=sum(one.prompt_tokens for one in good),
+        output_tokens=sum(one.output_tokens for one in good),
+        steps=told.steps,
+        drafted=told.drafted,
+        accepted=sum(told.by_position),
+        by_position=told.by_position,
+        memory=max((one.memory for one in rounds if one.memory is not None), default=None),
+        digests={prompt: tuple(found) for prompt, found in digests.items()},
+    )
+
+
+class _Acceptance(NamedTuple):
+    steps: float = 0.0
+    drafted: float = 0.0
+    by_position: tuple[float, ...] = ()
+
+
+def _told(samples: Sequence[Sample]) -> _Acceptance | None:
+    """What answers tell of their own acceptance; None if none does."""
+    if not samples:
+        return None
+    reached = [0.0] * max(len(one.histogram) - 1 for one in samples)
+    for one in samples:
+        for accepted, steps in enumerate(one.histogram):
+            for position in range(accepted):
+                reached[position] += steps
+    steps, drafted = sum(one.steps or 0 for one in samples), sum(one.drafted or 0 for one in samples)
+    return _Acceptance(steps, drafted, tuple(reached))
+
+
+def _counted(rounds: Sequence[Round]) -> _Acceptance:
+    counted = [one for one in rounds if one.drafts]
+    return _Acceptance(
+        sum(one.drafts or 0.0 for one in counted),
+        sum(one.drafted or 0.0 for one in counted),
+        tuple(map(sum, zip(*(one.by_position for one in counted), strict=True))),
+    )
+
+
+def ratio(pairs: Iterable[tuple[int, float]]) -> Sums:
+    """The sums that a ratio of (tokens, seconds) and its interval come from."""
+    sums = Sums()
+    for tokens, seconds in pairs:
+        own = Sums(0, tokens, 1, tokens, seconds, float(tokens * tokens), tokens * seconds, seconds * seconds)
+        sums = sums.plus(own)
+    return sums
+
+
+def _rate(sums: Sums) -> Interval | None:
+    rate = sums.rate
+    if rate is None:
+        return None
+    if sums.effective < MIN_REQUESTS:
+        return Interval(rate)
+    factor = math.exp(student(sums.effective - 1.0) * math.sqrt(sums.log_rate_variance))
+    return Interval(rate, rate / factor, rate * factor)
+
+
+def speedup(backend: Measured, baseline: Measured | None) -> Interval | None:
+    """Output tokens/s over the baseline's under the same condition; None where either has no request.
+
+    The baseline against itself is exactly 1.
+    """
+    if backend.cell.candidate.is_baseline:
+        return Interval(1.0, 1.0, 1.0)
+    if baseline is None or not baseline.total.rate or not backend.total.rate:
+        return None
+    found = compare(backend.total, baseline.total)
+    match found:
+        case Speedup(ratio=value, low=low, high=high):
+            return Interval(value, low, high)
+        case TooFew():
+            return Interval(backend.total.rate / baseline.total.rate)
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """A quantile of sorted values, by linear interpolation; None of nothing."""
+    if not ordered:
+        return None
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+_Z: Final = 1.959963984540054
+
+
+class Agreement(NamedTuple):
+    """Whether greedy texts are those of the baseline.
+
+    Attributes:
+        compared: Prompts on which the baseline always said the same, and this one said something.
+        different: Those on which this one said something else.
+        unstable: Prompts on which the baseline differs from itself; they show nothing.
+    """
+
+    compared: int
+    different: int
+    unstable: int
+
+    @property
+    def surely_different(self) -> float:
+        """Lower bound of the share that differs: Wilson's 95 % interval."""
+        if not self.compared:
+            return 0.0
+        n, share = self.compared, self.different / self.compared
+        spread = _Z * math.sqrt(share * (1.0 - share) / n + (_Z / (2.0 * n)) ** 2)
+        return max(0.0, (share + _Z**2 / (2.0 * n) - spread) / (1.0 + _Z**2 / n))
+
+
+def agreement(backend: Measured, baseline: Measured | None) -> Agreement:
+    """Compare the texts of two cells of one condition, prompt by prompt."""
+    compared = different = unstable = 0
+    for prompt, texts in (baseline.digests if baseline else {}).items():
+        if prompt not in backend.digests:
+            continue
+        if len(set(texts)) > 1:
+            unstable += 1
+            continue
+        compared += 1
+        different += texts[0] not in backend.digests[prompt]
+    return Agreement(compared, different, unstable)
+
+
+class Results:
+    """All samples of a sweep, summed up by cell when asked. Has one owner, who adds to it."""
+
+    def __init__(self) -> None:
+        self._samples: dict[Cell, list[Sample]] = defaultdict(list)
+        self._rounds: dict[Cell, list[Round]] = defaultdict(list)
+        self._measured: dict[Cell, Measured] = {}
+
+    def add(self, finished: Round, samples: Iterable[Sample]) -> None:
+        """Take in a round and its samples."""
+        self._rounds[finished.cell].append(finished)
+        self._samples[finished.cell] += samples
+        self._measured.pop(finished.cell, None)
+
+    def get(self, cell: Cell) -> Measured | None:
+        """A cell, None before its first round."""
+        if cell not in self._rounds:
+            return None
+        if cell not in self._measured:
+            self._measured[cell] = measured(cell, self._samples[cell], self._rounds[cell])
+        return self._measured[cell]
+
+    def baseline(self, cell: Cell) -> Measured | None:
+        """The baseline under a cell's condition."""
+        return self.get(Cell(BASELINE, cell.condition))
+
+    def speedup(self, cell: Cell) -> Interval | None:
+        """Speed-up of a cell; None before there is one."""
+        own = self.get(cell)
+        return None if own is None else speedup(own, self.baseline(cell))
+
+    def agreement(self, cell: Cell) -> Agreement | None:
+        """Whether a cell's greedy texts are the baseline's; None before there is one."""
+        own = self.get(cell)
+        return None if own is None else agreement(own, self.baseline(cell))
+
+    def cells(self) -> tuple[Measured, ...]:
+        """All cells that were measured."""
+        found = (self.get(cell) for cell in tuple(self._rounds))
+        return tuple(one for one in found if one is not None)
+
+    def rounds(self, cell: Cell) -> int:
+        """Rounds that a cell has."""
+        return len(self._rounds.get(cell, ()))
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of all cells."""
+        return sum(map(len, self._rounds.values()))
+
+    @property
+    def requests(self) -> int:
+        """Requests made, those that do not count included."""
+        return sum(map(len, self._samples.values()))
+
+    @property
+    def seconds(self) -> float:
+        """Time that the rounds took."""
+        return sum(one.seconds for rounds in self._rounds.values() for one in rounds)
