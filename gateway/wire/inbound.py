@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
 from gateway.runtime.foreign import UNREADABLE
+from gateway.wire import crowds
 from gateway.wire import headers as names
 from gateway.wire.parameters import ABSENT, Parameters, given
 
@@ -24,6 +25,7 @@ TAIL_CHARS: Final = 1000
 _HINT_CHARS: Final = 128
 _TOOLS: Final = 64
 _DESCRIPTION_CHARS: Final = 200
+_METADATA_BYTES: Final = 2**16
 _TOKEN_CHARS: Final = 4
 _HIGHEST_TEMPERATURE: Final = 1e6
 
@@ -54,7 +56,7 @@ class _Message(msgspec.Struct):
     role: str = ""
     type: str = ""
     content: _Content = None
-    tool_calls: list[msgspec.Raw] | None = None
+    tool_calls: msgspec.Raw = msgspec.Raw()
     output: _Content = None
 
 
@@ -104,18 +106,20 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 _MESSAGES: Final = msgspec.json.Decoder(list[_Message])
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
 _CONTENT: Final = msgspec.json.Decoder(_Content)
-_PROMPT: Final = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
+_PROMPT: Final = msgspec.json.Decoder(str | list[str])
+_TEXTS: Final = msgspec.json.Decoder(list[str])
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TOOL: Final = msgspec.json.Decoder(_Tool)
 _TYPED: Final = msgspec.json.Decoder(str | _Typed)
 _METADATA: Final = msgspec.json.Decoder(dict[str, Any])
 _STREAM_OPTIONS: Final = msgspec.json.Decoder(_StreamOptions)
 
+_NO_CALLS: Final = ABSENT | {b"[]"}
 _TOOL_CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _ROLES: Final = {"developer": "system", "function": "tool"}
 
 
-def _decode(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, otherwise: D) -> T | D:
+def _decode(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes, otherwise: D) -> T | D:
     """Reads one field, or nothing where it is absent or of a strange shape: the backend judges it."""
     if not raw:
         return otherwise
@@ -153,37 +157,45 @@ def _message(message: _Message) -> Turn:
     text = _text(message.content)
     if message.role == "user" and "tool_result" in kinds and not text:
         return _turn("tool", text)
-    calls = message.role == "assistant" and (bool(message.tool_calls) or "tool_use" in kinds)
+    calls = message.role == "assistant" and (
+        bytes(message.tool_calls) not in _NO_CALLS or "tool_use" in kinds
+    )
     return _turn(message.role or "user", text, calls_tool=calls)
 
 
 def _messages(raw: msgspec.Raw) -> Iterator[Turn]:
+    if crowds.crowded(array := bytes(raw)):
+        yield from map(_message, _decode(_MESSAGES, crowds.first_messages(array), []))
+        yield Turn("user", "", len(array))
+        yield from map(_message, _decode(_MESSAGES, crowds.last_messages(array), []))
+        return
     messages = _decode(_MESSAGES, raw, None)
     if messages is None:
         each = (_decode(_MESSAGE, item, None) for item in _decode(_RAWS, raw, []))
         messages = [message for message in each if message is not None]
-    return map(_message, messages)
+    yield from map(_message, messages)
 
 
 def _prompt(raw: msgspec.Raw) -> Iterator[Turn]:
     """A prompt or input: a text, several, token ids, several lists of them, or messages."""
+    array = bytes(raw)
+    if (tokens := crowds.numbers(array)) is not None:
+        yield Turn("user", "", tokens * _TOKEN_CHARS)
+        return
+    if array.startswith(b'["') and crowds.crowded(array):
+        yield from (_turn("user", text) for text in _decode(_TEXTS, crowds.first_texts(array), []))
+        yield Turn("user", "", len(array))
+        return
     prompt = _decode(_PROMPT, raw, None)
     if prompt is None:
         yield from _messages(raw)
-    elif isinstance(prompt, str):
-        yield _turn("user", prompt)
     else:
-        tokens = sum(
-            1 if isinstance(item, int) else len(item) for item in prompt if not isinstance(item, str)
-        )
-        if tokens:
-            yield Turn("user", "", tokens * _TOKEN_CHARS)
-        yield from (_turn("user", item) for item in prompt if isinstance(item, str))
+        yield from (_turn("user", text) for text in ([prompt] if isinstance(prompt, str) else prompt))
 
 
 def _turns(body: _Body) -> Iterator[Turn]:
     for raw in (body.system, body.instructions):
-        text = _text(_decode(_CONTENT, raw, None))
+        text = "" if crowds.crowded(bytes(raw)) else _text(_decode(_CONTENT, raw, None))
         if text:
             yield _turn("system", text)
     yield from _messages(body.messages)
@@ -192,7 +204,7 @@ def _turns(body: _Body) -> Iterator[Turn]:
 
 
 def _tools(raw: msgspec.Raw) -> Iterator[Tool]:
-    for item in _decode(_RAWS, raw, []):
+    for item in _decode(_RAWS, raw, []) if not crowds.crowded(bytes(raw)) else ():
         tool = _decode(_TOOL, item, None) or _Tool()
         function = tool.function or tool
         yield Tool(function.name, (function.description or "")[:_DESCRIPTION_CHARS])
@@ -226,6 +238,13 @@ def _hints(headers: Mapping[bytes, bytes], metadata: Mapping[str, str], previous
         tenant=_hint(headers.get(names.TENANT)),
         previous=_hint(previous),
     )
+
+
+def _metadata(raw: msgspec.Raw) -> dict[str, str]:
+    """Those of its values that are texts; nothing of more than anybody can mean."""
+    if len(memoryview(raw)) > _METADATA_BYTES:
+        return {}
+    return {key: value for key, value in _decode(_METADATA, raw, {}).items() if isinstance(value, str)}
 
 
 def _asks_usage(raw: msgspec.Raw) -> bool:
@@ -275,9 +294,7 @@ def view(
         return Malformed("the body must be a JSON object whose 'model' is a string")
     except UNREADABLE as error:
         return Malformed(f"the body is not valid JSON: {error}")
-    metadata = {
-        key: value for key, value in _decode(_METADATA, read.metadata, {}).items() if isinstance(value, str)
-    }
+    metadata = _metadata(read.metadata)
     return RequestView(
         endpoint=endpoint,
         model=read.model or "",

@@ -361,3 +361,25 @@ def test_never_raises_on_strange_shapes(body: dict[str, Any], messages: list[Any
 )
 def test_never_raises_on_headers(headers: dict[bytes, bytes]) -> None:
     assert isinstance(view("chat", b"{}", headers), RequestView)
+
+
+@pytest.mark.parametrize("field", ["messages", "prompt", "input", "tools", "system"])
+@pytest.mark.parametrize(
+    "item", ["", {}, None, 0, [0], {"role": "user", "content": "hi"}, {"type": "text"}], ids=json.dumps
+)
+def test_a_crowd_is_sampled(field: str, item: object) -> None:
+    view = read(**{field: [item] * 150_000})
+    assert sum(len(turn.text) for turn in view.turns) < 2**18
+    assert len(view.turns) < 20_000
+    assert len(view.tools) <= 64
+
+
+def test_metadata_beyond_any_meaning_is_not_read() -> None:
+    assert read(metadata={str(at): "x" for at in range(10_000)}).metadata == {}
+
+
+def test_of_a_crowd_of_messages_the_last_is_read() -> None:
+    chat = [{"role": "user", "content": "hi"}] * 10_000 + [{"role": "user", "content": "and now?"}]
+    view = read(messages=chat)
+    assert view.turns[-1].text == "and now?"
+    assert sum(turn.chars for turn in view.turns) > 10_000 * len("hi")

@@ -1,0 +1,56 @@
+"""Arrays of more items than are read one by one: what is read of them instead."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+ITEMS: Final = 5_000
+"""Objects or texts of an array that are read whole; beyond, its beginning and its end stand for it."""
+
+_SHORTEST: Final = 3 * ITEMS
+_OBJECTS: Final = (b'{"', b"{}", b'{ "', b"{\n", b"{\r", b"{\t")
+_COMMAS: Final = 100_000
+_SAMPLED_BYTES: Final = 2**16
+
+_ROLE: Final = re.compile(rb'\{\s*"role"')
+_NUMBER: Final = re.compile(rb"\[[\s\[]*-?[0-9]")
+_WHITE: Final = b" \t\r\n"
+
+
+def crowded(array: bytes) -> bool:
+    """Whether an array, or what it holds, may have more than :data:`ITEMS` items.
+
+    It is counted by what begins objects and ends texts; within a text a quote has a backslash before it, so
+    that a long text is no crowd.
+    """
+    if len(array) < _SHORTEST:
+        return False
+    objects = sum(map(array.count, _OBJECTS))
+    texts = array.count(b'",') - array.count(b'\\",')
+    return objects > ITEMS or texts > 3 * ITEMS or array.count(b",") > _COMMAS
+
+
+def numbers(array: bytes) -> int | None:
+    """How many numbers an array, or an array of arrays, holds; None if it holds something else."""
+    return array.count(b",") + 1 if _NUMBER.match(array) else None
+
+
+def first_texts(array: bytes) -> bytes:
+    """The beginning of an array of texts, as an array of its own."""
+    head = array[:_SAMPLED_BYTES]
+    return head[: head.rfind(b'",') + 1] + b"]"
+
+
+def first_messages(array: bytes) -> bytes:
+    """The beginning of an array of messages, as an array of its own."""
+    head = array[:_SAMPLED_BYTES]
+    starts = [found.start() for found in _ROLE.finditer(head)]
+    return head[: starts[-1]].rstrip(_WHITE + b",") + b"]" if starts else b"[]"
+
+
+def last_messages(array: bytes) -> bytes:
+    """The end of an array of messages, as an array of its own."""
+    tail = array[-_SAMPLED_BYTES:]
+    found = _ROLE.search(tail)
+    return b"[" + tail[found.start() :] if found else b"[]"

@@ -1,0 +1,79 @@
+import json
+
+import pytest
+
+from gateway.wire import crowds
+
+MESSAGE = {"role": "user", "content": 'say "yes", or {"no": 1}, and { then }'}
+
+
+def many(item: object, count: int) -> bytes:
+    return json.dumps([item] * count).encode()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        many({"role": "user", "content": "hi"}, 10_000),
+        many({}, 10_000),
+        many("", 50_000),
+        many("a", 50_000),
+        many(None, 400_000),
+        json.dumps([{"role": "user", "content": [{"type": "text", "text": ""}] * 10_000}], indent=1).encode(),
+        json.dumps([{"content": [""] * 50_000}], separators=(",", ":")).encode(),
+    ],
+    ids=["messages", "empty", "texts", "short-texts", "nulls", "parts", "text-parts"],
+)
+def test_many_items_are_a_crowd(array: bytes) -> None:
+    assert crowds.crowded(array)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        many(MESSAGE, 1_000),
+        json.dumps([MESSAGE | {"content": MESSAGE["content"] * 30_000}]).encode(),
+        json.dumps(["one text, and " * 90_000]).encode(),
+        b"[]",
+        b"",
+    ],
+    ids=["a-long-chat", "a-long-message-of-code", "a-long-text", "nothing", "absent"],
+)
+def test_long_texts_are_none(array: bytes) -> None:
+    assert not crowds.crowded(array)
+
+
+@pytest.mark.parametrize(
+    ("array", "count"),
+    [
+        (b"[1, 2, 3]", 3),
+        (b"[[1,2],[3]]", 3),
+        (b" [1]", None),
+        (b"[ -1 ]", 1),
+        (b'["1"]', None),
+        (b"[]", None),
+        (b'"1"', None),
+        (b"", None),
+    ],
+)
+def test_numbers_are_counted(array: bytes, count: int | None) -> None:
+    assert crowds.numbers(array) == count
+
+
+def test_the_beginning_and_the_end_stand_for_the_whole() -> None:
+    chat = [MESSAGE | {"at": at} for at in range(10_000)]
+    for indent in (None, 2):
+        array = json.dumps(chat, indent=indent).encode()
+        first, last = json.loads(crowds.first_messages(array)), json.loads(crowds.last_messages(array))
+        assert first == chat[: len(first)]
+        assert last == chat[-len(last) :]
+        assert len(first) > 100 < len(last)
+    texts = [f"text {at}" for at in range(50_000)]
+    first_texts = json.loads(crowds.first_texts(json.dumps(texts).encode()))
+    assert first_texts == texts[: len(first_texts)]
+    assert len(first_texts) > 100
+
+
+@pytest.mark.parametrize("array", [many({}, 10), b"[", many({"content": "x" * 100_000}, 2)])
+def test_where_no_message_begins_there_is_none(array: bytes) -> None:
+    assert crowds.first_messages(array) == crowds.last_messages(array) == b"[]"
