@@ -138,8 +138,8 @@ class GatewayRouter:
         self._random = np.random.default_rng(seed)
         self._usual = Features(
             endpoint="chat", model=next(iter(policy.aliases)), stream=True, n=1, max_tokens=None,
-            temperature=None, parameters=frozenset(), response_format="text", tool_choice="", tools=0, turns=1,
-            last_role="user", system_chars=0, prompt_chars=0, last_chars=0, language="en",
+            temperature=None, parameters=frozenset(), response_format="text", tool_choice="", tools=0,
+            turns=1, last_role="user", system_chars=0, prompt_chars=0, last_chars=0, language="en",
             output_language="en", marks=Marks(), hints=Hints(),
         )  # fmt: skip
         self._services = services

@@ -11,7 +11,7 @@ from backends.fleetsim.fleet import Setup, simulate
 from backends.fleetsim.traffic import MIXES, Limits, Mix, Source, constant, ramp, steady
 from tests.bench.routing import fleets
 from tests.bench.routing.learned import learned
-from tests.bench.routing.peers import peer
+from tests.bench.routing.peers import LeastRequests, peer
 from tests.bench.routing.references import Oracle
 
 SLOW = {"K25": 2.0}
@@ -229,15 +229,19 @@ def both(job, models, limits, rate, clients):
     return log.kept(limits, 0), log.tokens_per_second(1)
 
 
-class Split:
-    """Pools made by hand: the first servers for chat, the others for bulk, fewest requests in each."""
+class Split(LeastRequests):
+    """Pools made by hand: so many servers for chat, those that are fastest for it; fewest requests in each."""
 
-    def __new__(cls, count, models):
-        from tests.bench.routing.peers import LeastRequests
+    def __init__(self, count, models):
+        super().__init__()
 
-        class Pools(LeastRequests):
-            def choose(self, request, view, now):
-                pool = range(count) if request.source == 0 else range(count, len(view.in_flight))
-                return min(pool, key=lambda index: (view.in_flight[index], self.random.random()))
+        def alone(index):
+            model = models[index]
+            return model.seconds[1] / (1.0 + sum(model.survival("chat", 1)))
 
-        return Pools()
+        order = sorted(range(len(models)), key=alone)
+        self.pools = order[:count], order[count:]
+
+    def choose(self, request, view, now):
+        lot = self.random.random
+        return min(self.pools[request.source], key=lambda index: (view.in_flight[index], lot()))
