@@ -33,16 +33,22 @@ def loop() -> Iterator[Loop]:
     found.close()
 
 
+@pytest.fixture(scope="session", params=[True, False], ids=["pipe", "messages"])
+def pipe(request: pytest.FixtureRequest) -> bool:
+    """Whether gateways pass chunks on by the pipe."""
+    return bool(request.param)
+
+
 @pytest.fixture(scope="session")
-def stack(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(loop: Loop, tmp_path_factory: pytest.TempPathFactory, pipe: bool) -> Iterator[Stack]:
     """The sample fleet and policy; no request is spent on measuring the baselines."""
     fleet = (POLICIES / "fleet.yaml").read_text() + SLOW_BACKEND
     policy, shares = re.subn(r"(?<=baseline_share: )[\d.]+%?", "0%", (POLICIES / "policy.yaml").read_text())
     assert shares
     policy = policy.replace("models:\n", f"models:\n  {SLOW}: Qwen/Qwen3-8B\n")
-    with running(
-        loop, tmp_path_factory.mktemp("stack"), fleet, policy, changes={"slow": {"speed": 0.1}}
-    ) as found:
+    changes = {"slow": {"speed": 0.1}}
+    folder = tmp_path_factory.mktemp("stack")
+    with running(loop, folder, fleet, policy, changes=changes, given={"pipe": pipe}) as found:
         yield found
 
 

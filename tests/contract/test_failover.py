@@ -12,6 +12,7 @@ from tests.contract.stack import eventually, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.contract.stack import Loop, Stack
 
@@ -32,22 +33,24 @@ CHAT: Any = {"model": "tiny", "messages": [{"role": "user", "content": "Hello th
 
 
 @pytest.fixture
-def scraped(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def scraped(loop: Loop, tmp_path: Path, pipe: bool) -> Iterator[Stack]:
     """A gateway that looks at its servers all the time."""
-    with running(loop, tmp_path_factory.mktemp("scraped"), FLEET, POLICY, scrape_interval=0.05) as found:
+    given = {"pipe": pipe}
+    with running(loop, tmp_path, FLEET, POLICY, scrape_interval=0.05, given=given) as found:
         yield found
 
 
 @pytest.fixture
-def blind(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def blind(loop: Loop, tmp_path: Path, pipe: bool) -> Iterator[Stack]:
     """A gateway that looked at its servers once, and whose first server is slow."""
     with running(
         loop,
-        tmp_path_factory.mktemp("blind"),
+        tmp_path,
         FLEET,
         POLICY,
         scrape_interval=3600.0,
         changes={"first": {"speed": 0.5}},
+        given={"pipe": pipe},
     ) as found:
         yield found
 

@@ -142,8 +142,14 @@ def taps() -> dict[str, Tap]:
 
 
 @pytest.fixture(scope="module")
-def pair(loop: Loop, taps: dict[str, Tap], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(loop, tmp_path_factory.mktemp("passthrough"), FLEET, POLICY, applications=taps) as found:
+def pair(
+    loop: Loop,
+    taps: dict[str, Tap],
+    tmp_path_factory: pytest.TempPathFactory,
+    pipe: bool,
+) -> Iterator[Stack]:
+    folder, given = tmp_path_factory.mktemp("passthrough"), {"pipe": pipe}
+    with running(loop, folder, FLEET, POLICY, applications=taps, given=given) as found:
         yield found
 
 

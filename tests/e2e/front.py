@@ -5,6 +5,7 @@ import json
 from contextlib import asynccontextmanager
 
 import aiohttp
+import pytest
 
 from gateway.app import Gateway
 from gateway.cli.running import serving
@@ -16,6 +17,11 @@ version: 1
 routes:
   - {name: all, prefer: [any], score: {load: 1.0}}
 """
+
+WAYS = pytest.mark.parametrize(
+    "way", [{}, {"upstream": "httpx"}, {"pipe": False}], ids=["lean", "httpx", "messages"]
+)
+"""The ways from a server to a client: by default, by the other client, and without the pipe."""
 
 
 @asynccontextmanager

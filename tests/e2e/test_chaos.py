@@ -21,7 +21,7 @@ from backends.sim.server import Options
 from gateway.wire.attempt import Trial
 from gateway.wire.client import Client
 from gateway.wire.exchange import Exchange
-from tests.e2e.front import gateway, idle
+from tests.e2e.front import WAYS, gateway, idle
 
 GIVEN = os.environ.get("SPECROUTE_CHAOS")
 REQUESTS = int(GIVEN or 150)
@@ -315,28 +315,28 @@ async def undisturbed(server):
 
 
 @pytest.mark.timeout(0 if GIVEN else 120)
-@pytest.mark.parametrize("upstream", ["lean", "httpx"])
+@WAYS
 @pytest.mark.parametrize("mode", ["off", "exact"])
-def test_every_request_ends_and_nothing_is_left(tmp_path, capsys, mode, upstream):
+def test_every_request_ends_and_nothing_is_left(tmp_path, capsys, mode, way):
     # In a process of its own: what other tests of this one hold open comes and goes.
     process = get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=process) as pool:
-        said = pool.submit(alone, tmp_path, mode, upstream).result()
+        said = pool.submit(alone, tmp_path, mode, way).result()
     if GIVEN:
         with capsys.disabled():
-            print(f"\nresume {mode}, {upstream}: {said}")
+            print(f"\nresume {mode}, {way}: {said}")
 
 
-def alone(folder, mode, upstream):
+def alone(folder, mode, way):
     """What came of it, where afterwards as many descriptors are open as before."""
     uvloop.run(asyncio.sleep(0))  # the first loop of a process opens pipes that stay
     before = descriptors()
-    said = uvloop.run(disturbed(folder, mode, upstream))
+    said = uvloop.run(disturbed(folder, mode, way))
     assert descriptors() == before
     return said
 
 
-async def disturbed(folder, mode, upstream):
+async def disturbed(folder, mode, way):
     """Many requests to a fleet that is disturbed all the time. Says in figures how it went."""
     rng = random.Random(3)  # noqa: S311 - not for secrets
     outcomes = Outcomes()
@@ -354,10 +354,10 @@ async def disturbed(folder, mode, upstream):
             backends,
             policy=POLICY.format(mode),
             on_record=[outcomes.add],
-            upstream=upstream,
             probe_interval=0.1,
             probe_timeout=0.3,
             scrape_timeout=0.3,
+            **way,
         ) as url:
             await idle(url)
             before = tasks()

@@ -12,6 +12,7 @@ import pytest
 
 from backends.sim.fleet import Member, run_fleet
 from backends.sim.server import Options
+from tests.e2e.front import WAYS
 
 STREAMS = 200
 FLEET = """\
@@ -125,12 +126,12 @@ async def leave(url, after, *, hard):
         writer.close()
 
 
-@pytest.mark.parametrize("upstream", ["lean", "httpx"])
-async def test_sigterm_after_clients_left_while_connections_were_made(tmp_path, upstream):
+@WAYS
+async def test_sigterm_after_clients_left_while_connections_were_made(tmp_path, way):
     rng = random.Random(5)  # noqa: S311 - not for secrets
     members = [Member("google/gemma-4-31B-it"), Member("google/gemma-4-31B-it", "dflash", 7)]
     async with run_fleet(members) as fleet:
-        settings = {"DRAIN_SECONDS": "20", "UPSTREAM": upstream}
+        settings = {"DRAIN_SECONDS": "20"} | {name.upper(): str(value) for name, value in way.items()}
         process, url = await gateway(tmp_path, [one.url for one in fleet], **settings)
         try:
             stays = [rng.choice((0.0, 0.001, 0.01, 0.03, 0.1, 0.3)) for _ in range(300)]

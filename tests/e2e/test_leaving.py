@@ -4,9 +4,7 @@ import asyncio
 import json
 import random
 
-import pytest
-
-from tests.e2e.front import gateway, idle
+from tests.e2e.front import WAYS, gateway, idle
 
 MOMENTS = 500
 AT_ONCE = 25
@@ -94,15 +92,15 @@ async def leave(url, identity, rng):
     return left
 
 
-@pytest.mark.parametrize("upstream", ["lean", "httpx"])
-async def test_the_server_sees_a_client_leave_at_any_moment(tmp_path, upstream):
+@WAYS
+async def test_the_server_sees_a_client_leave_at_any_moment(tmp_path, way):
     rng = random.Random(11)  # noqa: S311 - not for secrets
     slow, records = Slow(), asyncio.Queue()
     seen = 0
     listener = await asyncio.start_server(slow, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     backends = [{"name": "slow", "url": f"http://127.0.0.1:{port}", "model": "m/big"}]
-    async with gateway(tmp_path, backends, on_record=[records.put_nowait], upstream=upstream) as url:
+    async with gateway(tmp_path, backends, on_record=[records.put_nowait], **way) as url:
         await idle(url)
         for batch in range(MOMENTS // AT_ONCE):
             names = [f"{batch}-{number}" for number in range(AT_ONCE)]

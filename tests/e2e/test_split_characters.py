@@ -6,7 +6,7 @@ import json
 import aiohttp
 import pytest
 
-from tests.e2e.front import POLICY, gateway, idle
+from tests.e2e.front import POLICY, WAYS, gateway, idle
 from tests.raw_server import serving
 
 MODEL = "m/big"
@@ -70,8 +70,8 @@ def cuts():
 @pytest.mark.parametrize(
     ("resume", "usage"), [("off", True), ("exact", False)], ids=["as-it-is", "usage-taken-out"]
 )
-@pytest.mark.parametrize("upstream", ["lean", "httpx"])
-async def test_a_stream_arrives_byte_for_byte(tmp_path, upstream, resume, usage):
+@WAYS
+async def test_a_stream_arrives_byte_for_byte(tmp_path, way, resume, usage):
     cutting = Cutting()
     read = 0
 
@@ -85,7 +85,7 @@ async def test_a_stream_arrives_byte_for_byte(tmp_path, upstream, resume, usage)
         backends = [{"name": "cutting", "url": backend, "model": MODEL}]
         policy = f"{POLICY}resume: {{mode: {resume}}}\n"
         async with (
-            gateway(tmp_path, backends, policy=policy, upstream=upstream) as url,
+            gateway(tmp_path, backends, policy=policy, **way) as url,
             aiohttp.ClientSession(url) as session,
         ):
             await idle(url)
