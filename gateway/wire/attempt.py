@@ -84,8 +84,8 @@ class Trial:
     """
 
     __slots__ = (
-        "_client", "_plan", "_request", "_retry_after", "_span_id", "backend", "error", "event_stream", "held",
-        "phase", "started", "status", "tap",
+        "_client", "_plan", "_request", "_retry_after", "_span_id", "backend", "error", "event_stream",
+        "held", "phase", "started", "status", "tap",
     )  # fmt: skip
 
     def __init__(

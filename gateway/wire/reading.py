@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 _OPENING_EVENTS: Final = 96
 """Events of a stream that its opening is read from, at most."""
 
+ENDS: Final = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
+"""Types of the last events of streams of ``/v1/messages`` and ``/v1/responses``."""
+
+_FAILURES: Final = frozenset({"error", "response.failed"})
+"""Types of those events that tell of a failure."""
+
 _NO_CALLS: Final = frozenset({b"", b"null", b"[]"})
 
 
@@ -71,8 +77,10 @@ class _Metrics(_Lenient):
 
 
 class Body(_Lenient):
-    """A chat or text completion, or one chunk of it."""
+    """A chat or text completion, or one chunk of it; or an event of another endpoint, which has a type."""
 
+    type: Any = None
+    sequence_number: Any = None
     id: str | None = None
     object: str | None = None
     created: int | None = None
@@ -98,8 +106,12 @@ def decode(data: bytes | memoryview) -> Body | None:
 
 def error_class(error: object) -> str:
     """Class of an error object within an answer. Its code is the status that vLLM would have sent."""
-    code = error.get("code") if isinstance(error, dict) else None
-    asked_wrong = isinstance(code, int) and 400 <= code < 500 and code != 429
+    told = error if isinstance(error, dict) else {}
+    code = told.get("code")
+    if isinstance(code, int):
+        asked_wrong = 400 <= code < 500 and code != 429
+    else:
+        asked_wrong = told.get("type") == "invalid_request_error"
     return "error_event:4xx" if asked_wrong else "error_event"
 
 
@@ -115,13 +127,17 @@ class Reading:
         first_tokens: Tokens in the first of them, 1 where it does not say.
         most_tokens: Most tokens in one of the others; 0 unless each event tells the usage so far.
         error: Error class, once the answer carried an error object.
+        begun: Whether an event with data came.
+        ended: Whether the type of an event said that it is the last.
+        finished: Choices that have ended, by index.
+        sequence: What the next event would be numbered, where events are.
         calls: The tool calls in it.
     """
 
     __slots__ = (
-        "_opening", "_speculative", "calls", "decoding_since", "error", "events", "finish_reason",
-        "first_token_at", "first_tokens", "last_token_at", "most_tokens", "opened_at", "response_id",
-        "response_model", "tool_calls", "usage",
+        "_opening", "_speculative", "begun", "calls", "decoding_since", "ended", "error", "events",
+        "finish_reason", "finished", "first_token_at", "first_tokens", "last_token_at", "most_tokens",
+        "opened_at", "response_id", "response_model", "sequence", "tool_calls", "usage",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -133,7 +149,11 @@ class Reading:
         self.first_tokens = 1
         self.most_tokens = 0
         self.error = ""
+        self.begun = False
+        self.ended = False
+        self.sequence = 0
         self.finish_reason = ""
+        self.finished: set[int] = set()
         self.tool_calls = False
         self.calls = Calls()
         self.response_id = ""
@@ -187,6 +207,8 @@ class Reading:
             self.response_model = body.model
         if body.error is not None:
             self.error = error_class(body.error)
+        if isinstance(body.type, str):
+            self._take_type(body.type, body.sequence_number)
         self._take_choices(body)
         if (usage := body.usage) is not None:
             details = usage.prompt_tokens_details
@@ -198,10 +220,18 @@ class Reading:
         if body.metrics is not None and body.metrics.speculative_decoding is not None:
             self._speculative = body.metrics.speculative_decoding
 
+    def _take_type(self, kind: str, number: object) -> None:
+        self.ended = self.ended or kind in ENDS
+        if kind in _FAILURES and not self.error:
+            self.error = "error_event"
+        if isinstance(number, int):
+            self.sequence = number + 1
+
     def _take_choices(self, body: Body) -> None:
         for choice in body.choices or ():
             if choice.finish_reason:
                 self.finish_reason = choice.finish_reason
+                self.finished.add(choice.index or 0)
             said = choice.delta or choice.message
             if said is not None and said.calls_tool():
                 self.tool_calls = True

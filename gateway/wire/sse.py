@@ -94,7 +94,7 @@ class StreamTap:
 
     Attributes:
         reading: What was read so far.
-        done: Whether ``[DONE]`` was seen.
+        done: Whether ``[DONE]`` was seen, or the event with which streams of the endpoint end.
         error: Data of an error event that was kept back, so that another backend may go on instead.
     """
 
@@ -188,10 +188,11 @@ class StreamTap:
         data = event_data(event)
         if not data or self.error:  # what follows an error that was kept back is kept back too
             return _Fate.DROP if self.error else _Fate.PASS
+        reading = self.reading
+        reading.begun = True
         if data == b"[DONE]":
             self.done = True
             return _Fate.PASS
-        reading = self.reading
         if (
             self._tape is None
             and reading.first_token_at is not None
@@ -208,6 +209,7 @@ class StreamTap:
         if body is None:
             return _Fate.PASS
         reading.take(body)
+        self.done = self.done or reading.ended
         if self._tape is not None:
             self._tape.take(body)
             if body.error is not None:

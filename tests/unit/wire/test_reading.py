@@ -35,6 +35,46 @@ def test_usage_and_identity_are_read():
     assert (reading.response_id, reading.response_model) == ("x", "m")
 
 
+@pytest.mark.parametrize(
+    ("kind", "ended", "error"),
+    [
+        ("message_stop", True, ""),
+        ("response.completed", True, ""),
+        ("response.incomplete", True, ""),
+        ("response.failed", True, "error_event"),
+        ("error", False, "error_event"),
+        ("message_delta", False, ""),
+        (7, False, ""),
+        (["error"], False, ""),
+    ],
+)
+def test_the_type_of_an_event_tells_whether_it_is_the_last_and_whether_it_went_well(kind, ended, error):
+    reading = read(type=kind, sequence_number=4)
+    assert (reading.ended, reading.error) == (ended, error)
+    assert reading.sequence == (5 if isinstance(kind, str) else 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"code": 400}, "error_event:4xx"),
+        ({"code": 429}, "error_event"),
+        ({"code": 500, "type": "invalid_request_error"}, "error_event"),
+        ({"type": "invalid_request_error"}, "error_event:4xx"),
+        ({"code": "x", "type": "invalid_request_error"}, "error_event:4xx"),
+        ({"type": "overloaded_error"}, "error_event"),
+        ("words", "error_event"),
+    ],
+)
+def test_whose_fault_an_error_is(error, expected):
+    assert read(type="error", error=error).error == expected
+
+
+def test_each_choice_ends_once():
+    end = {"finish_reason": "stop", "delta": {}}
+    assert read(choices=[end, {**end, "index": 1}, {**end, "index": 1}]).finished == {0, 1}
+
+
 def test_exact_numbers_are_taken_when_they_agree():
     speculation = spoken().speculation(SPECULATIVE)
     assert speculation.grade == "exact"

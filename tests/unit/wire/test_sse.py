@@ -34,6 +34,23 @@ def through(chunks, *, strip=False):
     return tap, out + tap.end()
 
 
+def test_a_stream_has_begun_with_its_first_event_and_not_with_a_comment():
+    tap, _ = through([b": ping\n\n", b"event: x\n\n", b"retry: 3\n\n"])
+    assert not tap.reading.begun
+    tap, _ = through([DONE])
+    assert tap.reading.begun
+
+
+@pytest.mark.parametrize(
+    ("kind", "done"), [("message_stop", True), ("response.failed", True), ("ping", False), ("error", False)]
+)
+def test_streams_of_other_endpoints_end_with_an_event_of_their_own(kind, done):
+    event = f'event: {kind}\ndata: {{"type":"{kind}"}}\n\n'.encode()
+    tap, out = through([event, b": bye\n\n"])
+    assert tap.done is done
+    assert out == event + b": bye\n\n"
+
+
 def test_the_opening_of_a_stream_is_kept():
     tap, _ = through([STREAM])
     assert tap.reading.opening() == "hihi."
