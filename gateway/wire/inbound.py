@@ -165,9 +165,11 @@ def _message(message: _Message) -> Turn:
 
 def _messages(raw: msgspec.Raw) -> Iterator[Turn]:
     if crowds.crowded(array := bytes(raw)):
-        yield from map(_message, _decode(_MESSAGES, crowds.first_messages(array), []))
+        first = _decode(_MESSAGES, crowds.first_messages(array), None)
+        last = _decode(_MESSAGES, crowds.last_messages(array), None)
+        yield from map(_message, first or ())
         yield Turn("user", "", len(array))
-        yield from map(_message, _decode(_MESSAGES, crowds.last_messages(array), []))
+        yield from map(_message, last or ())
         return
     messages = _decode(_MESSAGES, raw, None)
     if messages is None:
