@@ -270,9 +270,9 @@ def _temperature(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST_TEMPERATURE else None
 
 
-def unread(endpoint: str, headers: Mapping[bytes, bytes], path: str = "") -> RequestView:
-    """A request whose body is none of our business: its headers alone; arguments as of :func:`view`."""
-    return RequestView(endpoint, model="", path=path, hints=_hints(headers, {}), headers=headers)
+def unread(endpoint: str, headers: Mapping[bytes, bytes], path: str = "", model: str = "") -> RequestView:
+    """A request whose body is none of our business but for its model; arguments as of :func:`view`."""
+    return RequestView(endpoint, model=model, path=path, hints=_hints(headers, {}), headers=headers)
 
 
 def view(
