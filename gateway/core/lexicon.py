@@ -141,8 +141,10 @@ MATH_WORDS: Final = _words(
     """
 )
 MATH_COUNT: Final = re.compile(
-    r"\bhow (?:many|much|far|long|old|tall|fast|large)\b|\b(?:at|in|by|to|for) what\b|\bin how\b"
+    r"\bhow (?:many|much|far|long|old|tall|fast|large)\b|\b(?:at|in|by|to|for) what\b"
 )
+# It begins with what a search can skip to, as "explain how" is frequent.
+MATH_IN_HOW: Final = re.compile(r"in how(?<=\bin how)\b")
 MATH_TASK: Final = re.compile(
     r"\bwhat (?:is|was|are|will be|would be|were) (?:the |his |her |their |its |"
     r"an? )?(?:\w+ ){0,3}?(?:value|values|sum|area|volume|probability|average|mean|median|product|"

@@ -98,8 +98,8 @@ MATH_COUNT: Final = Keyed(
     "by what",
     "to what",
     "for what",
-    "in how",
 )
+MATH_IN_HOW: Final = Keyed(lexicon.MATH_IN_HOW, "", "in how")
 MATH_TASK: Final = Keyed(
     lexicon.MATH_TASK,
     """

@@ -261,7 +261,7 @@ def read(
         numbers=numbers(text) + len(said & lexicon.NUMBER_WORDS),
         operators=len(lexicon.OPERATOR.findall(text)) if _any_of(_OPERATOR_SIGNS, text) else 0,
         math_words=len(said & lexicon.MATH_WORDS) + foreign.math_terms,
-        math_count=lexicon_keys.MATH_COUNT.found(ask, keys),
+        math_count=lexicon_keys.MATH_COUNT.found(ask, keys) or lexicon_keys.MATH_IN_HOW.found(ask, keys),
         math_task=lexicon_keys.MATH_TASK.found(ask, keys) or lexicon_keys.MATH_MORE.found(ask, keys),
         math_other=foreign.math,
         math_sure=lexicon_keys.MATH_SURE.found(ask, keys),

@@ -87,7 +87,10 @@ def without_secrets(query: bytes) -> bytes:
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """Value of the first header of that lower-case name."""
-    return next((value for key, value in headers if key == name), None)
+    for key, value in headers:  # next() takes twice as long
+        if key == name:
+            return value
+    return None
 
 
 def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float) -> float | None:

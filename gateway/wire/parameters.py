@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -48,8 +49,14 @@ _ZERO_COUNTS: Final = frozenset({"seed", "logprobs", "prompt_logprobs"})
 _ZERO_NEUTRAL: Final = ABSENT | {b"false"}
 
 
+_values: Final = attrgetter(*PARAMETERS)
+_NONE_GIVEN: Final = _values(Parameters())
+
+
 def given(body: Parameters) -> frozenset[str]:
     """Names of those that a body gives another value than the one that stands for nothing."""
+    if _values(body) == _NONE_GIVEN:
+        return frozenset()
     return frozenset(
         name
         for name in PARAMETERS
