@@ -8,7 +8,9 @@ from typing import Final
 _BOUNDARY: Final = re.compile(
     rb'^multipart/form-data\s*;(?:.*;)?\s*boundary="?([^";\s]{1,200})"?', re.IGNORECASE | re.DOTALL
 )
-_MODEL: Final = re.compile(rb'^content-disposition:[^\r\n]*;[ \t]*name="?model"?[ \t]*(?:;|$)', re.IGNORECASE | re.MULTILINE)
+_MODEL: Final = re.compile(
+    rb'^content-disposition:[^\r\n]*;[ \t]*name="?model"?[ \t]*(?:;|$)', re.IGNORECASE | re.MULTILINE
+)
 _PARTS: Final = 256
 _HEAD_BYTES: Final = 4096
 _NAME_BYTES: Final = 512
