@@ -10,6 +10,7 @@ import httpx
 from fastapi import FastAPI
 
 from gateway import __version__, models
+from gateway.core.labels import known
 from gateway.runtime import clock, tasks
 from gateway.runtime.acceptance import Acceptance
 from gateway.runtime.admission import Admission
@@ -25,7 +26,12 @@ from gateway.runtime.sessions import Sessions
 from gateway.runtime.visits import Visits
 from gateway.telemetry import setup as telemetry
 from gateway.telemetry.decision_log import DecisionLog
+from gateway.ui.board import Board
+from gateway.ui.decisions import Decisions
+from gateway.ui.routes import Page
+from gateway.ui.samples import Samples
 from gateway.wire import control
+from gateway.wire.errors import Problem
 from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.relay import Relay
 
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 
     from gateway.core.counters import Counters
     from gateway.core.outcome import Record
+    from gateway.policy.explain import Explanation
     from gateway.policy.load import Config, Loaded
     from gateway.settings import Settings
     from gateway.wire.client import Receive, Scope, Send
@@ -107,8 +114,11 @@ class Gateway:
         sessions = Sessions()
         self._agreement = Agreement(config.policy.classifier)
         self._telemetry.observe_agreement(self._agreement.rates, self._agreement.drifts)
+        decisions = Decisions(lambda: known(self._configuration.config.policy.classifier))
+        self._samples = Samples(self._telemetry.numbers, clock.monotonic())
         self._consumers = Consumers(
             [
+                decisions.on_record,
                 self._telemetry.on_record,
                 self._acceptance.on_record,
                 sessions.on_record,
@@ -156,6 +166,23 @@ class Gateway:
             body_limit=settings.body_limit,
         )
         self._control.include_router(routes.router())
+        page = Page(
+            board=Board(
+                samples=self._samples,
+                gain=self._telemetry.gain,
+                snapshot=lambda: self._fleet.snapshot,
+                open_requests=lambda: admission.open,
+                waiting=lambda: len(self._fleet.queue),
+                clock=clock.monotonic,
+                unix=lambda: clock.unix_ns() / 1e9,
+            ),
+            decisions=decisions,
+            status=routes.state,
+            explained=lambda body: _explained(routes, body),
+            models=routes.model_names,
+            body_limit=settings.body_limit,
+        )
+        self._control.include_router(page.router())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -201,11 +228,13 @@ class Gateway:
         for each in visits:
             each.sync()
         watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
+        sampling = tasks.spawn(self._samples.run(clock.monotonic), name="sample counters")
         try:
             yield
         finally:
             stop.set()
             await _end("watch files", tasks.cancel(watching))
+            await _end("sample counters", tasks.cancel(sampling))
             for each in visits:
                 await _end("visits", each.close())
             await _end("upstream", self._upstream.close())
@@ -219,6 +248,11 @@ class Gateway:
 async def _end(name: str, closing: Coroutine[Any, Any, None]) -> None:
     """Take one step of the shutdown; whatever becomes of it, the next one follows."""
     await tasks.bounded(closing, within=STEP_SECONDS, name=f"close {name}")
+
+
+def _explained(routes: control.Control, body: bytes) -> Explanation | str:
+    found = routes.explained("chat", "", body, {})
+    return found.message if isinstance(found, Problem) else found
 
 
 def _decision_log(settings: Settings) -> DecisionLog | None:

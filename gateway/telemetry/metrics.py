@@ -51,6 +51,14 @@ class Metrics:
             )
         }  # fmt: skip
 
+    def numbers(self, metric: names.Metric) -> dict[Values, float]:
+        """A counter that Records feed, by label values.
+
+        Raises:
+            KeyError: They do not feed it.
+        """
+        return self._tallies[metric].numbers()
+
     def policy_loaded(self, policy: Policy) -> None:
         """A policy came into force; the labels it names are known workloads from now on."""
         routed = (route.match.workloads for route in policy.routes)

@@ -83,6 +83,14 @@ class Telemetry:
             for span in self._spans.of(record):
                 self._processor.on_end(span)
 
+    def numbers(self, metric: names.Metric) -> dict[Values, float]:
+        """A counter that finished requests feed, by label values as it is now.
+
+        Raises:
+            KeyError: They do not feed it.
+        """
+        return self._metrics.numbers(metric)
+
     def policy_loaded(self, policy: Policy) -> None:
         """Say that a policy came into force; the labels it names are known workloads from now on."""
         self._metrics.policy_loaded(policy)

@@ -52,3 +52,7 @@ class Tally:
     def add(self, values: Values, amount: float = 1) -> None:
         """Add to the series of these label values."""
         self._numbers[values] = self._numbers.get(values, 0) + amount
+
+    def numbers(self) -> dict[Values, float]:
+        """All series as they are now."""
+        return dict(self._numbers)

@@ -23,10 +23,11 @@ from gateway.wire.endpoints import path_of
 from gateway.wire.identity import draw, request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gateway.core.classify import Classifier
     from gateway.core.fleet import BackendState
+    from gateway.policy.explain import Explanation
     from gateway.policy.problems import Problem
     from gateway.runtime.agreement import Agreement
     from gateway.runtime.draft_latency import DraftLatency
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from gateway.runtime.sessions import Sessions
 
 CONTROL_PATHS: Final = frozenset(
-    {"/healthz", "/readyz", "/health", "/metrics", "/status", "/docs", "/openapi.json", "/v1/models"}
+    {"/healthz", "/readyz", "/health", "/metrics", "/status", "/ui", "/docs", "/openapi.json", "/v1/models"}
 )
-CONTROL_PREFIXES: Final = ("/-/", "/v1/models/")
+CONTROL_PREFIXES: Final = ("/-/", "/ui/", "/v1/models/")
 
 
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
@@ -119,6 +120,10 @@ class Control:
 
     async def status(self) -> dict[str, Any]:
         """What is in force and how every backend is."""
+        return self.state()
+
+    def state(self) -> dict[str, Any]:
+        """What :meth:`status` answers."""
         now = clock.monotonic()
         snapshot = self.fleet.snapshot
         return {
@@ -165,10 +170,23 @@ class Control:
         body = await self._body(request)
         if isinstance(body, errors.Problem):
             return _answer(body)
-        headers = dict(request.headers.raw)
+        found = self.explained(endpoint, path, body, dict(request.headers.raw))
+        return _answer(found) if isinstance(found, errors.Problem) else JSONResponse(asdict(found))
+
+    def explained(
+        self, endpoint: str, path: str, body: bytes, headers: Mapping[bytes, bytes]
+    ) -> Explanation | errors.Problem:
+        """What :meth:`decide` answers.
+
+        Args:
+            endpoint: Name of the endpoint.
+            path: Of the request; the usual one of the endpoint if empty.
+            body: Of the request.
+            headers: Of the request, by lower-cased name.
+        """
         seen = inbound.view(endpoint, body, headers, path or path_of(endpoint))
         if isinstance(seen, inbound.Malformed):
-            return _answer(errors.invalid(seen.message))
+            return errors.invalid(seen.message)
         policy, snapshot = self.configuration.config.policy, self.fleet.snapshot
         asked = without_suffix(seen, policy.classifier, policy.aliases)
         features = extract(asked)
@@ -177,15 +195,15 @@ class Control:
         numbers = draw(request_id(headers.get(names.REQUEST_ID)), self.seed)
         decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
         reasons = self.classifier.reasons(asked, features, classification.label)
-        return JSONResponse(asdict(explain(features, classification, decision, policy, snapshot, reasons)))
+        return explain(features, classification, decision, policy, snapshot, reasons)
 
     async def models(self) -> dict[str, Any]:
         """Names that clients may send as ``model``."""
-        return {"object": "list", "data": [_model(name, self.configuration) for name in self._names()]}
+        return {"object": "list", "data": [_model(name, self.configuration) for name in self.model_names()]}
 
     async def model(self, name: str) -> Response:
         """One of them."""
-        if name in self._names():
+        if name in self.model_names():
             return JSONResponse(_model(name, self.configuration))
         return _answer(errors.no_such_model(f"The model `{name}` does not exist"))
 
@@ -200,7 +218,8 @@ class Control:
                 return errors.too_large(self.body_limit)
         return bytes(parts)
 
-    def _names(self) -> list[str]:
+    def model_names(self) -> list[str]:
+        """Names that clients may send as ``model``."""
         config = self.configuration.config
         targets = {backend.target for backend in config.fleet.backends}
         return [*config.policy.aliases, *sorted(targets - config.policy.aliases.keys())]

@@ -1,0 +1,1 @@
+"""The status page: what the gateway does right now, for people."""

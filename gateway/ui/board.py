@@ -1,0 +1,198 @@
+"""What the page and ``specroute top`` show of the traffic, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.core.gain import Speedup
+from gateway.ui.samples import INTERVAL, KEPT, NOTHING, Cell, Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gateway.core.fleet import Snapshot
+    from gateway.core.gain import Gain
+
+WINDOWS: Final = (60, 300, 900)
+"""Seconds that people may ask for."""
+
+_POINTS: Final = 90
+"""Of a line over time; a narrow screen has no room for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Works out what is shown.
+
+    Attributes:
+        samples: Counters of the last minutes.
+        gain: Sums since the start, for speed-ups: those need more requests than a minute has.
+        snapshot: Gives the fleet as it is.
+        open_requests: How many are open now.
+        waiting: How many of them wait for a backend.
+        clock: Monotonic seconds.
+        unix: Seconds of the wall clock.
+    """
+
+    samples: Samples
+    gain: Gain
+    snapshot: Callable[[], Snapshot]
+    open_requests: Callable[[], int]
+    waiting: Callable[[], int]
+    clock: Callable[[], float]
+    unix: Callable[[], float]
+
+    def state(self, window: float = 300.0) -> dict[str, Any]:
+        """The traffic of the last seconds.
+
+        Args:
+            window: How many; at most what samples go back.
+        """
+        now = self.clock()
+        begin, end = self.samples.since(min(window, KEPT), now)
+        seconds = max(now - begin.at, 1e-3)
+        grown = {key: cell.minus(begin.cells.get(key, NOTHING)) for key, cell in end.cells.items()}
+        total = _sum(grown.values())
+        return {
+            "window_seconds": round(seconds, 1),
+            "totals": {
+                "requests_per_second": _rounded(total.requests / seconds),
+                "failed_share": _ratio(total.failed, total.requests),
+                "open": self.open_requests(),
+                "waiting": self.waiting(),
+                "stream_speed": _ratio(total.decode_tokens, total.decode_time),
+                "output_tokens_per_second": _rounded(total.output_tokens / seconds),
+                "acceptance_rate": _ratio(total.accepted, total.drafted),
+                **self._gains(),
+            },
+            "cells": self._cells(grown),
+            "positions": self._positions(grown, begin.positions, end.positions),
+        }
+
+    def shares(self) -> dict[str, Any]:
+        """Requests per second of each backend over the last minutes."""
+        kept = self.samples.all()
+        step = max(1, -(-len(kept) // _POINTS))
+        kept = kept[::-step][::-1]
+        offset = self.unix() - self.clock()
+        names = [state.backend.name for state in self.snapshot().states]
+        counts = []
+        for each in kept:
+            count = dict.fromkeys(names, 0.0)
+            for (_, backend, _), cell in each.cells.items():
+                if backend in count:
+                    count[backend] += cell.requests
+            counts.append(count)
+        pairs = list(pairwise(kept))
+        return {
+            "times": [round(later.at + offset, 1) for _, later in pairs],
+            "interval_seconds": INTERVAL * step,
+            "backends": {
+                name: [
+                    _rounded(max(0.0, now[name] - then[name]) / max(later.at - sooner.at, 1e-3))
+                    for (sooner, later), (then, now) in zip(pairs, pairwise(counts), strict=True)
+                ]
+                for name in names
+            },
+        }  # fmt: skip
+
+    def _cells(self, grown: dict[tuple[str, ...], Cell]) -> list[dict[str, Any]]:
+        speedups = {(cell.workload, cell.backend): found for cell, found in self.gain.speedups()}
+        baselines = {
+            (cell.workload, cell.backend) for cell, _ in self.gain.cells() if self.gain.is_baseline(cell)
+        }
+        cells = []
+        for (workload, backend, method), cell in sorted(grown.items()):
+            if not backend:
+                continue
+            place = (workload, backend)
+            speedup = Speedup(1.0, 1.0, 1.0) if place in baselines else speedups.get(place)
+            cells.append(
+                {
+                    "workload": workload,
+                    "backend": backend,
+                    "method": method,
+                    "requests": int(cell.requests),
+                    "speed": _ratio(cell.decode_tokens, cell.decode_time),
+                    "speedup": _rounded(speedup.ratio) if speedup else None,
+                    "speedup_low": _rounded(speedup.low) if speedup else None,
+                    "speedup_high": _rounded(speedup.high) if speedup else None,
+                    "acceptance_rate": _ratio(cell.accepted, cell.drafted),
+                    "mean_accepted_length": _rounded(1.0 + cell.accepted / cell.steps)
+                    if cell.steps
+                    else None,
+                }
+            )
+        return cells
+
+    def _positions(
+        self,
+        grown: dict[tuple[str, ...], Cell],
+        before: dict[tuple[str, int], float],
+        after: dict[tuple[str, int], float],
+    ) -> list[dict[str, Any]]:
+        rows = []
+        for state in self.snapshot().states:
+            backend = state.backend
+            steps = sum(cell.steps for (_, name, _), cell in grown.items() if name == backend.name)
+            if steps <= 0:
+                continue
+            accepted = [
+                after.get((backend.name, place), 0.0) - before.get((backend.name, place), 0.0)
+                for place in range(backend.draft_tokens)
+            ]
+            rows.append(
+                {
+                    "backend": backend.name,
+                    "method": backend.method,
+                    "draft_tokens": backend.draft_tokens,
+                    "shares": [_rounded(count / steps) for count in accepted],
+                }
+            )
+        return rows
+
+    def _gains(self) -> dict[str, float | None]:
+        """How much faster all traffic decoded than its baselines, and than each group's fastest backend.
+
+        Groups without a measured baseline, or with one backend alone, are left out of either.
+        """
+        rated = [(cell, sums) for cell, sums in self.gain.cells() if sums.rate]
+        plain: dict[tuple[str, str], float] = {}
+        best: dict[tuple[str, str], float] = {}
+        for cell, sums in rated:
+            group, rate = (cell.target, cell.workload), sums.rate or 0.0
+            if self.gain.is_baseline(cell):
+                plain[group] = max(rate, plain.get(group, 0.0))
+            if sums.effective >= _SURE:
+                best[group] = max(rate, best.get(group, 0.0))
+
+        def against(rates: dict[tuple[str, str], float]) -> float | None:
+            took = would = 0.0
+            for cell, sums in rated:
+                if rate := rates.get((cell.target, cell.workload)):
+                    took += sums.decode_seconds
+                    would += sums.decode_tokens / rate
+            return _ratio(would, took)
+
+        return {"gain_over_baseline": against(plain), "gain_over_best": against(best)}
+
+
+_SURE: Final = 5.0
+"""Effective requests from which on a backend may be called the fastest."""
+
+
+def _sum(cells: Iterable[Cell]) -> Cell:
+    total = NOTHING
+    for cell in cells:
+        total = total.plus(cell)
+    return total
+
+
+def _ratio(over: float, under: float) -> float | None:
+    return _rounded(over / under) if under > 0 else None
+
+
+def _rounded(value: float) -> float:
+    return round(value, 4)

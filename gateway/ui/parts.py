@@ -1,0 +1,257 @@
+"""The parts of the page that change, as HTML."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.ui.markup import Html, join, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gateway.policy.explain import Explanation
+    from gateway.ui.decisions import Line
+
+SHOWN: Final = ("speed", "gain", "acceptance")
+"""What the heat map may show."""
+
+_STEPS: Final = 9
+_GAIN_RANGE: Final = 1.0
+
+
+def live(part: str, *children: Html, **attributes: str) -> Html:
+    """A part that takes the place of the one on the page."""
+    return tag("div", *children, id=part, hx_swap_oob="innerHTML", **attributes)
+
+
+def totals(found: dict[str, Any]) -> Html:
+    """The numbers on top."""
+    gain, best, failed = found["gain_over_baseline"], found["gain_over_best"], found["failed_share"]
+    tiles = (
+        ("Requests", _number(found["requests_per_second"], 1), "per second", ""),
+        ("Open", str(found["open"]), f"{found['waiting']} wait for a backend", ""),
+        ("Failed", _percent(failed, 2), "by our fault or a backend's", "bad" if failed else ""),
+        ("A stream", _number(found["stream_speed"], 0), "tokens per second", ""),
+        ("All answers", _number(found["output_tokens_per_second"], 0), "tokens per second", ""),
+        ("Gain", _times(gain), "over no speculation", "good" if (gain or 0) > 1 else ""),
+        ("As routed", _times(best), "of the best single backend", ""),
+    )
+    return join(
+        *(
+            tag(
+                "li",
+                tag("span", name, class_="name"),
+                tag("strong", value),
+                tag("span", unit, class_="unit"),
+                class_=mood or None,
+            )
+            for name, value, unit, mood in tiles
+        )
+    )  # fmt: skip
+
+
+def heat_map(cells: list[dict[str, Any]], backends: list[dict[str, Any]], shown: str) -> Html:
+    """Workloads by backends; backends without traffic are columns, too."""
+    if not cells:
+        return tag("p", "No request has ended in this time.", class_="empty")
+    found = {(cell["workload"], cell["backend"]): cell for cell in cells}
+    values = [value for cell in cells if (value := _value(cell, shown)) is not None]
+    low, high = (min(values), max(values)) if values else (0.0, 0.0)
+    head = tag(
+        "tr",
+        tag("td"),
+        *(tag("th", backend["name"], tag("small", _method(backend)), scope="col") for backend in backends),
+    )
+    rows = [
+        tag(
+            "tr",
+            tag("th", workload, scope="row"),
+            *(_cell(found.get((workload, backend["name"])), shown, low, high) for backend in backends),
+        )
+        for workload in dict.fromkeys(cell["workload"] for cell in cells)
+    ]
+    return tag("table", tag("thead", head), tag("tbody", *rows), class_="heat")
+
+
+def positions(rows: list[dict[str, Any]]) -> Html:
+    """Acceptance by position in numbers, for those who cannot see the chart."""
+    if not rows:
+        return tag("p", "No answer has told of its acceptance in this time.", class_="empty")
+    most = max(len(row["shares"]) for row in rows)
+    head = tag("tr", tag("th", "Backend", scope="col"), *(tag("th", at, scope="col") for at in range(most)))
+    body = [
+        tag(
+            "tr",
+            tag("th", row["backend"], tag("small", _method(row)), scope="row"),
+            *(tag("td", _percent(share)) for share in row["shares"]),
+            *(tag("td") for _ in range(most - len(row["shares"]))),
+        )
+        for row in rows
+    ]
+    return tag("table", tag("thead", head), tag("tbody", *body))
+
+
+def fleet(backends: list[dict[str, Any]]) -> Html:
+    """How every backend is."""
+    heads = ("Backend", "Target", "State", "In flight", "Running", "Waiting", "KV cache", "Seen")
+    return tag(
+        "table",
+        tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
+        tag("tbody", *map(_backend, backends)),
+    )
+
+
+def policy(status: dict[str, Any]) -> Html:
+    """The policy in force, and the last mistake."""
+    problems = status["problems"]
+    told = [*problems, *status["warnings"]]
+    good = tag("p", tag("span", "in force", class_="tag good"), " what the files say")
+    bad = tag(
+        "p",
+        tag("span", "kept", class_="tag bad"),
+        " The files on disk have a mistake, so the last good policy stays in force.",
+    )
+    return join(
+        bad if problems else good,
+        tag(
+            "dl",
+            tag("dt", "Policy"), tag("dd", tag("code", status["revision"])),
+            tag("dt", "Fleet"), tag("dd", tag("code", status["fleet_revision"])),
+            tag("dt", "Routes"), tag("dd", ", ".join(status["routes"])),
+        ),
+        *(tag("pre", each["text"], class_="problem") for each in told),
+    )  # fmt: skip
+
+
+def decision(line: Line) -> Html:
+    """A finished request as an item of the list."""
+    moment = datetime.fromtimestamp(line.unix, UTC)
+    mood = (
+        "good" if line.status == "ok" else "quiet" if line.status in {"cancelled", "client_error"} else "bad"
+    )
+    return tag(
+        "li",
+        tag("time", moment.strftime("%H:%M:%S"), datetime=moment.isoformat(timespec="milliseconds")),
+        tag("span", line.workload or "–", class_="work", title=f"confidence {line.confidence:.2f}"),
+        tag("span", "→", aria_hidden="true"),
+        tag("span", line.backend or "nowhere", class_="where"),
+        tag("span", "to learn", class_="tag quiet") if line.explored else None,
+        tag("span", line.why, class_="why"),
+        tag("span", line.result, class_=f"result {mood}"),
+    )  # fmt: skip
+
+
+def explanation(found: Explanation) -> Html:
+    """Where a pasted request would go."""
+    stands_for = f", which is {found.target}" if found.target != found.model else None
+    return join(
+        tag("p", found.verdict, class_="verdict"),
+        tag(
+            "dl",
+            tag("dt", "Model"), tag("dd", found.model or "none", stands_for),
+            tag("dt", "Workload"), tag("dd", found.classified),
+            *((tag("dt", "Route"), tag("dd", f"{found.route}: {found.matched}")) if found.route else ()),
+        ),
+        _listed("Candidates, best first", ((one.backend, one.words) for one in found.candidates)),
+        _listed("Out", ((one.backend, one.words) for one in found.rejected)),
+        tag("p", found.baseline) if found.baseline else Html(),
+    )  # fmt: skip
+
+
+def mistake(message: str) -> Html:
+    """What is wrong with what was pasted."""
+    return tag("p", message, class_="problem", role="alert")
+
+
+def _listed(title: str, pairs: Iterable[tuple[str, str]]) -> Html:
+    items = [tag("li", tag("strong", name), " ", words) for name, words in pairs]
+    return join(tag("h3", title), tag("ol", *items)) if items else Html()
+
+
+def _value(cell: dict[str, Any], shown: str) -> float | None:
+    key = {"speed": "speed", "gain": "speedup", "acceptance": "acceptance_rate"}[shown]
+    value: float | None = cell[key]
+    return value
+
+
+def _cell(cell: dict[str, Any] | None, shown: str, low: float, high: float) -> Html:
+    if cell is None or not cell["requests"]:
+        return tag("td", tag("span", "·", aria_hidden="true"), tag("span", "no requests", class_="hidden"))
+    value = _value(cell, shown)
+    text: Callable[[float], str]
+    if shown == "gain":
+        level = _gain_level(value)
+        text = _times
+    else:
+        level = "" if value is None else f"up{_step(value, low, high)}"
+        text = _percent if shown == "acceptance" else _plain
+    notes = [f"{cell['requests']} requests"]
+    if shown == "gain" and cell["speedup_low"] is not None and value != 1.0:
+        notes.append(f"{cell['speedup_low']:.2f} to {cell['speedup_high']:.2f}")
+    if shown == "acceptance" and cell["mean_accepted_length"] is not None:
+        notes.append(f"{cell['mean_accepted_length']:.2f} tokens a step")
+    words = "baseline" if shown == "acceptance" and cell["method"] == "none" else "too few"
+    return tag(
+        "td", text(value) if value is not None else words, tag("small", ", ".join(notes)), class_=level
+    )
+
+
+def _plain(value: float | None) -> str:
+    return _number(value, 0)
+
+
+def _gain_level(value: float | None) -> str:
+    if value is None:
+        return ""
+    away = min(1.0, abs(value - 1.0) / _GAIN_RANGE)
+    return f"{'up' if value >= 1.0 else 'down'}{round(away * _STEPS)}"
+
+
+def _step(value: float, low: float, high: float) -> int:
+    """Of the scale's steps, by ratio: one that is ten times as fast does not make all others look alike."""
+    if not high > low > 0:
+        return _STEPS // 2 if low > 0 or high == low else round(value / high * _STEPS)
+    return round(math.log(value / low) / math.log(high / low) * _STEPS)
+
+
+def _backend(backend: dict[str, Any]) -> Html:
+    state = (
+        ("ready", "good") if backend["available"] else (str(backend["unavailable"]).replace("_", " "), "bad")
+    )
+    kv, age = backend["kv_usage"], backend["load_age_seconds"]
+    busy = backend["in_flight"] / backend["limit"] if backend["limit"] else 1.0
+    return tag(
+        "tr",
+        tag("th", backend["name"], tag("small", _method(backend)), scope="row"),
+        tag("td", backend["target"]),
+        tag("td", tag("span", state[0], class_=f"tag {state[1]}"), tag("small", backend["reason"])),
+        tag("td", _meter(busy), f"{backend['in_flight']} of {backend['limit']}"),
+        tag("td", "?" if backend["running"] is None else backend["running"]),
+        tag("td", "?" if backend["waiting"] is None else backend["waiting"]),
+        tag("td", *(("?",) if kv is None else (_meter(kv), _percent(kv)))),
+        tag("td", "never" if age is None else f"{age:.1f} s ago"),
+    )  # fmt: skip
+
+
+def _meter(share: float) -> Html:
+    return tag("meter", value=f"{share:.3f}", max="1", high="0.9", optimum="0", aria_hidden="true")
+
+
+def _method(backend: dict[str, Any]) -> str:
+    if backend["method"] == "none":
+        return "no draft"
+    return f"{backend['method']}, N {backend['draft_tokens']}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}".replace(",", "\u202f")
+
+
+def _percent(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{value * 100:.{digits}f}\u202f%"
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}×"  # noqa: RUF001 - the sign of multiplication

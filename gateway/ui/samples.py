@@ -1,0 +1,122 @@
+"""Counters of the last minutes, so that the page can say what holds now rather than since the start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gateway.telemetry import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.telemetry.tally import Values
+
+INTERVAL: Final = 5.0
+"""Seconds between two samples."""
+
+KEPT: Final = 15 * 60.0
+"""Seconds that samples go back."""
+
+BAD: Final = frozenset({"upstream_error", "timeout", "truncated", "rejected"})
+"""Requests that failed by our fault or the backends'."""
+
+
+class Cell(NamedTuple):
+    """Sums of one workload on one backend."""
+
+    requests: float = 0.0
+    failed: float = 0.0
+    output_tokens: float = 0.0
+    decode_tokens: float = 0.0
+    decode_time: float = 0.0
+    steps: float = 0.0
+    drafted: float = 0.0
+    accepted: float = 0.0
+
+    def minus(self, other: Cell) -> Cell:
+        """What was added since another sample."""
+        return Cell(*(now - then for now, then in zip(self, other, strict=True)))
+
+    def plus(self, other: Cell) -> Cell:
+        """Both together."""
+        return Cell(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+NOTHING: Final = Cell()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All sums at one moment.
+
+    Attributes:
+        at: Monotonic seconds.
+        cells: By workload, backend and method.
+        positions: Accepted draft tokens by backend and position.
+    """
+
+    at: float
+    cells: dict[Values, Cell] = field(default_factory=dict)
+    positions: dict[tuple[str, int], float] = field(default_factory=dict)
+
+
+def take(numbers: Callable[[names.Metric], dict[Values, float]], now: float) -> Sample:
+    """The sums as they are.
+
+    Args:
+        numbers: Gives a counter by label values.
+        now: Monotonic seconds.
+    """
+    requests: dict[Values, float] = {}
+    failed: dict[Values, float] = {}
+    for (*labels, status), count in numbers(names.REQUESTS).items():
+        key = tuple(labels)
+        requests[key] = requests.get(key, 0.0) + count
+        if status in BAD:
+            failed[key] = failed.get(key, 0.0) + count
+    columns = [
+        numbers(metric)
+        for metric in (
+            names.OUTPUT_TOKENS, names.DECODE_TOKENS, names.DECODE_TIME, names.STEPS, names.DRAFTED,
+            names.ACCEPTED,
+        )
+    ]  # fmt: skip
+    cells = {
+        key: Cell(count, failed.get(key, 0.0), *(column.get(key, 0.0) for column in columns))
+        for key, count in requests.items()
+    }
+    positions: dict[tuple[str, int], float] = {}
+    for (_, backend, _, position), count in numbers(names.ACCEPTED_AT).items():
+        place = (backend, int(position))
+        positions[place] = positions.get(place, 0.0) + count
+    return Sample(now, cells, positions)
+
+
+class Samples:
+    """The samples of the last minutes, oldest first. Has one owner, who adds to them."""
+
+    def __init__(self, numbers: Callable[[names.Metric], dict[Values, float]], now: float) -> None:
+        self._numbers = numbers
+        self._kept: deque[Sample] = deque([Sample(now)], maxlen=int(KEPT / INTERVAL) + 1)
+
+    def add(self, now: float) -> None:
+        """Take one more."""
+        self._kept.append(take(self._numbers, now))
+
+    async def run(self, clock: Callable[[], float]) -> None:
+        """Take one now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            self.add(clock())
+
+    def since(self, window: float, now: float) -> tuple[Sample, Sample]:
+        """What was counted in a window: the sums at its beginning, and as they are now."""
+        begin = next((each for each in reversed(self._kept) if each.at <= now - window), self._kept[0])
+        return begin, take(self._numbers, now)
+
+    def all(self) -> tuple[Sample, ...]:
+        """All of them."""
+        return tuple(self._kept)
