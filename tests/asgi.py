@@ -106,6 +106,9 @@ class _Pipe:
             asyncio.get_running_loop().call_later(conversation.reads_after, self._caught_up)
         return not conversation.reads_after
 
+    def pouring(self):
+        return self.write
+
     def finish(self, data):
         self._conversation.take({"type": "http.response.body", "body": data, "more_body": False})
 

@@ -260,7 +260,7 @@ class Trial:
     async def _pour(self, response: UpstreamResponse, patience: Patience, pipe: Pipe) -> None:
         """Pass on the rest of a stream from connection to connection, with no task switch for a chunk."""
         tap, client = self.tap, self._client
-        passes, feed, write = tap.passes, tap.feed, pipe.write
+        passes, feed, pour = tap.passes, tap.feed, pipe.pouring()
 
         def sink(chunk: bytes) -> None:
             now = clock.monotonic()
@@ -271,7 +271,7 @@ class Trial:
             if chunk:
                 client.last_sent = now
                 client.bytes_out += len(chunk)
-                if not write(chunk):
+                if not pour(chunk):
                     client.fell_behind(now)
                     response.pause()
             if tap.error:

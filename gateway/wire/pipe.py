@@ -90,6 +90,19 @@ class Pipe:
         self._protocol.held_back = self
         return False
 
+    def pouring(self) -> Callable[[bytes], bool]:
+        """:meth:`write` for many parts of a body, after the first: as lean as can be."""
+        write, flow, protocol, chunked = self._transport.write, self._flow, self._protocol, self._chunked
+
+        def pour(data: bytes) -> bool:
+            write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+            if flow.write_paused:
+                protocol.held_back = self
+                return False
+            return True
+
+        return pour
+
     def finish(self, data: bytes) -> None:
         """Write the last part of the body, which may be empty."""
         cycle = self._cycle

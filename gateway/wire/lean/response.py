@@ -152,14 +152,13 @@ class LeanResponse:
 
     def feed(self, data: bytes) -> None:
         """Read bytes as they arrive."""
-        if self._between and self._sink is not None and (size := _size_of_chunk(data)):
-            # Nothing but one whole chunk, as in nearly every read of a stream: the parser need not see it.
-            try:
-                self._sink(data[-size - 2 : -2])
-            except Exception as error:  # noqa: BLE001 - the caller of pipe() gets it
-                self._fail(error)
-                self._wake()
-            return
+        if self._between and (sink := self._sink) is not None:
+            line = data.find(b"\r\n", 0, 10)
+            size = len(data) - line - 4
+            if size > 0 <= line and data.endswith(b"\r\n") and data[:line] == b"%x" % size:
+                # Nothing but one whole chunk, written as everybody writes it: the parser need not see it.
+                self._deliver(sink, data[line + 2 : -2])
+                return
         if self._done:
             self._keep = False
             return
@@ -170,7 +169,7 @@ class LeanResponse:
             if self._size > BUFFER_LIMIT and not self._paused:
                 self.pause()
         elif self._parts:
-            self._deliver(self._sink)
+            self._deliver(self._sink, self._take())
         if fault:
             self._fail(UpstreamError("headers" if self.status else "sent", "protocol", fault))
         if self._news():
@@ -213,11 +212,12 @@ class LeanResponse:
     def _ends_with_connection(self) -> bool:
         return not any(name in {b"content-length", b"transfer-encoding"} for name, _ in self.headers)
 
-    def _deliver(self, sink: Sink) -> None:
+    def _deliver(self, sink: Sink, data: bytes) -> None:
         try:
-            sink(self._take())
+            sink(data)
         except Exception as error:  # noqa: BLE001 - the caller of pipe() gets it
             self._fail(error)
+            self._wake()
 
     def _fail(self, error: Exception) -> None:
         self._between = False
@@ -279,11 +279,3 @@ class LeanResponse:
         self._between = False
         if self.status:
             self._done = True
-
-
-def _size_of_chunk(data: bytes) -> int:
-    """Size of the chunk that data is, written as everybody writes it; 0 if it is anything else."""
-    line = data.find(b"\r\n", 0, 10)
-    size = len(data) - line - 4
-    whole = size > 0 <= line and data.endswith(b"\r\n") and data[:line] == b"%x" % size
-    return size if whole else 0

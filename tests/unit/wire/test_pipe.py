@@ -120,22 +120,25 @@ async def test_a_header_with_a_line_break_is_refused(value):
         app.end.set()
 
 
-async def test_a_client_that_does_not_read_is_told_of_and_so_is_its_catching_up():
+@pytest.mark.parametrize("poured", [False, True])
+async def test_a_client_that_does_not_read_is_told_of_and_so_is_its_catching_up(poured):
     app = Piping()
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
         reader, writer = await begin(app, port)
         room = asyncio.Event()
         app.pipe.on_room(room.set)
         parts = 1
-        while app.pipe.write(MB):
+        app.pipe.write(MB)
+        write = app.pipe.pouring() if poured else app.pipe.write
+        while write(MB):
             parts += 1
             await asyncio.sleep(0)
-        assert not app.pipe.write(MB)
+        assert not write(MB)
         assert not room.is_set()
         app.pipe.finish(b"")
         app.end.set()
         got = await reader.read()
-        assert got.count(MB[:1024]) // 1024 == parts + 1
+        assert got.count(MB[:1024]) // 1024 == parts + 2
         assert room.is_set()
         room.clear()
         writer.close()
