@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from backends.fleetsim.draws import steps_per_token
 from backends.fleetsim.view import HOLD, NOWHERE
+from backends.sim import profiles
 from gateway.core import reasons
 from gateway.core.choice import Draw
 from gateway.core.classes import DEFAULT, ServiceClass
@@ -31,7 +33,7 @@ from gateway.core.policy import (
     Timeouts,
     WeightedScorer,
 )
-from gateway.core.predict import CHARS_PER_TOKEN, SAMPLED, Home
+from gateway.core.predict import CHARS_PER_TOKEN, PROMPT_BINS, SAMPLED, STRATA, Cell, Home, ServerModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from backends.fleetsim.request import Request
     from backends.fleetsim.view import Progress, View
     from gateway.core.plan import Plan, Wanted
-    from gateway.core.predict import ServerModel
 
 LEAST_STEPS: Final = 20
 """A stream under way tells of itself after so many steps."""
@@ -51,6 +52,25 @@ PLAN_SECONDS: Final = 5.0
 _AUTO: Final = Learning(AUTO, 1.0)
 
 _NOTHING: Final[frozenset[str]] = frozenset()
+
+
+def believed(model: Model) -> ServerModel:
+    """What a good sweep of this engine would tell: its steps and acceptance, on the assumed lengths."""
+    cells = {
+        Cell(workload, at, how): steps_per_token(model.survival(workload), model.spread)
+        for workload in WORKLOADS
+        for at in range(len(PROMPT_BINS) + 1)
+        for how in STRATA
+    }
+    return ServerModel(
+        fingerprint=model.name,
+        steps_per_token=cells,
+        other_steps_per_token=sum(cells.values()) / len(cells),
+        step_seconds=model.seconds,
+        prefill_seconds=model.prefill_seconds,
+        output_tokens={workload: profiles.lengths(workload).output for workload in WORKLOADS},
+        max_running=model.max_sequences,
+    )
 
 
 def policy(*, target: str = "", learning: Learning = _AUTO) -> Policy:
@@ -110,7 +130,7 @@ class GatewayRouter:
         models: What each server runs; servers of one name, target and method count as replicas.
         policy: The routes. Every request asks for the first of its aliases. Mode ``frozen`` learns nothing.
         names: Of the backends, as in the fleet file; made from the models where left out.
-        priors: What is believed of each server at first; None for nothing.
+        priors: What is believed of each server at first; what the policy knows where left out.
         seed: Of the decisions' random numbers.
         services: Class of each source's requests; the default one where left out.
         planner: Assigns servers to classes; None for no roles.
@@ -152,7 +172,8 @@ class GatewayRouter:
         self._index = {name: index for index, name in enumerate(self._names)}
         self._backends = [self._backend(name, model) for name, model in zip(self._names, models, strict=True)]
         self._models = list(models)
-        self._published: list[ServerModel | None] = list(priors or [None] * len(models))
+        known = policy.learning.known
+        self._published = [known.get(name) for name in self._names] if priors is None else list(priors)
         if learns:
             for index, model in enumerate(models):
                 self._arm(index, model, self._published[index], 0.0)

@@ -123,6 +123,10 @@ class Log:
         total = sum(counts) or 1
         return [count / total for count in counts]
 
+    def answered(self) -> int:
+        """Requests that were answered to the end, over the whole run."""
+        return sum(row.ending == DONE for row in self.rows)
+
     def refused(self) -> int:
         """Requests that a server answered with 400."""
         return sum(row.ending == REFUSED for row in self.rows)

@@ -29,7 +29,12 @@ RAG: Final = {
     "math": 0.05, "code": 0.10, "chat": 0.25, "tool_use": 0.10, "multilingual": 0.05, "grounded": 0.45,
 }  # fmt: skip
 EQUAL: Final = dict.fromkeys(CHAT70, 1 / 6)
-MIXES: Final[Mapping[str, Mapping[str, float]]] = {"chat70": CHAT70, "code": CODE, "rag": RAG, "equal": EQUAL}
+MIXES: Final[Mapping[str, Mapping[str, float]]] = {
+    "chat70": CHAT70,
+    "code60": CODE,
+    "rag": RAG,
+    "equal": EQUAL,
+}
 """Mixes of workloads by the name that the command line takes; shares of requests."""
 
 

@@ -36,8 +36,20 @@ def top(
 
 def main() -> None:
     """Run the command line."""
-    from gateway.cli import check, classify, dashboards, demo, drafts, drift, explain, launch, serve, sim
+    from gateway.cli import (
+        check,
+        classify,
+        dashboards,
+        demo,
+        drafts,
+        drift,
+        explain,
+        launch,
+        serve,
+        sim,
+        simulate,
+    )
 
-    for module in (serve, demo, check, explain, classify, drift, drafts, launch, sim, dashboards):
+    for module in (serve, demo, check, explain, classify, drift, drafts, launch, sim, simulate, dashboards):
         module.register(app)
     app()

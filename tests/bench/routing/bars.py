@@ -182,7 +182,7 @@ def domains():
     return {
         f"{target} {mix} {load}": {"kind": "closed", "fleet": ("domain", target), "mix": mix, "load": load}
         for target in ("G31", "G26", "K25")
-        for mix in ("code", "equal")
+        for mix in ("code60", "equal")
         for load in (8, 32)
     }
 
@@ -193,7 +193,7 @@ def judge_domains(figures):
     return [
         Criterion("share of the optimum, least", min(share.values()), 0.95, 0.98),
         Criterion("x best peer, equal, least", min(v for c, v in ratio.items() if "equal" in c), 1.10),
-        Criterion("x best peer, code, least", min(v for c, v in ratio.items() if "code" in c), 1.00),
+        Criterion("x best peer, code, least", min(v for c, v in ratio.items() if "code60" in c), 1.00),
     ]
 
 
@@ -260,7 +260,7 @@ def judge_hardware(figures):
 def moving():
     cells = {
         f"{target} drift {load}": {
-            "kind": "drift", "fleet": ("one of each", target, 1), "mixes": ("chat70", "code"), "load": load,
+            "kind": "drift", "fleet": ("one of each", target, 1), "mixes": ("chat70", "code60"), "load": load,
         }
         for target in ALL
         for load in (8, 32)
@@ -345,7 +345,7 @@ BARS = (
     Bar(6, "copy-heavy", lookups(), ("learned", "least requests"), judge_lookups, ("G31 8", "K25 8")),
     Bar(
         7, "domain drafts", domains(), ("learned", *PEERS), judge_domains,
-        ("G31 code 8", "G31 equal 8"),
+        ("G31 code60 8", "G31 equal 8"),
     ),
     Bar(
         8, "refused parameters", refusing(), ("learned", "least requests"), judge_refusing,

@@ -1,0 +1,135 @@
+"""One fleet under several policies, and other fleets of the same size beside it, on the same requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from backends.fleetsim import fluid
+from backends.fleetsim.catalogue import engine
+from backends.fleetsim.fleet import simulate
+from backends.fleetsim.gateway import GatewayRouter, policy
+from gateway.core.policy import Learning, WeightedScorer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from backends.fleetsim.fleet import Setup
+    from backends.fleetsim.measured import Log
+    from backends.fleetsim.model import Model
+    from backends.fleetsim.view import Router
+
+
+class Kept(NamedTuple):
+    """A source with limits, and the share of its requests that kept them."""
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run showed.
+
+    Attributes:
+        name: Policy, and fleet where it is another.
+        tokens_per_second: Output tokens in the window.
+        share: Of the fluid optimum of this fleet; None where the loop is open or the load changes.
+        mean: Seconds from arrival to the last token, mean of the requests that arrived in the window and were
+            answered.
+        p99: The same, 99th percentile.
+        first: Seconds to the first token, mean.
+        answered: Requests answered, over the whole run.
+        failed: Requests refused, turned away or broken off, over the whole run.
+        waiting: Requests still held in the gateway at the end.
+        preemptions: Over the whole run.
+        shares: Share of the answers that each server gave, in the order of the fleet.
+        kept: Sources with limits.
+    """
+
+    name: str
+    tokens_per_second: float
+    share: float | None
+    mean: float
+    p99: float
+    first: float
+    answered: int
+    failed: int
+    waiting: int
+    preemptions: int
+    shares: tuple[float, ...]
+    kept: tuple[Kept, ...]
+
+
+def least_requests(models: Sequence[Model], seed: int) -> GatewayRouter:
+    """The gateway with nothing but load in its score."""
+    usual = policy(target=models[0].target, learning=Learning())
+    (route,) = usual.routes
+    scorers = (WeightedScorer("load", 1.0),)
+    return GatewayRouter(models, replace(usual, routes=(replace(route, scorers=scorers),)), seed=seed)
+
+
+def run(
+    name: str, setup: Setup, router: Router, *, on_progress: Callable[[float], None] | None = None
+) -> Result:
+    """Simulate, and add up."""
+    log = simulate(setup, router, on_progress=on_progress)
+    arrived = log.arrivals()
+    waited = log.completion()
+    return Result(
+        name=name,
+        tokens_per_second=log.tokens_per_second(),
+        share=_share(setup, log),
+        mean=float(waited.mean()) if len(waited) else 0.0,
+        p99=float(np.percentile(waited, 99)) if len(waited) else 0.0,
+        first=float(np.mean([row.first - row.arrived for row in arrived])) if arrived else 0.0,
+        answered=log.answered(),
+        failed=len(log.rows) - log.answered(),
+        waiting=log.late,
+        preemptions=log.preemptions,
+        shares=tuple(log.shares(len(setup.models))),
+        kept=tuple(
+            Kept(source.name, log.kept(source.limits, index))
+            for index, source in enumerate(setup.sources)
+            if source.limits is not None
+        ),
+    )
+
+
+def _share(setup: Setup, log: Log) -> float | None:
+    """Share of the optimum, where there is one closed loop that does not change."""
+    if len(setup.sources) != 1 or setup.events or setup.trace:
+        return None
+    (source,) = setup.sources
+    if source.clients is None or len(source.clients.values) > 1 or len(source.mix.phases) > 1:
+        return None
+    mix = {}
+    for workload, share in source.mix.at(0.0).items():
+        refused = source.refused_share.get(workload, 0.0)
+        mix[workload] = share * (1.0 - refused)
+        mix[f"{workload}!"] = share * refused
+    try:
+        best = fluid.closed(fluid.problem(setup.models, mix, lengths=source.lengths), source.clients(0.0))
+    except fluid.InfeasibleError:
+        return None
+    return log.tokens_per_second() / best.tokens_per_second
+
+
+def alternatives(setup: Setup, *, drafts: bool) -> list[tuple[str, Setup]]:
+    """The same number of servers of one configuration: the fleets that this one must beat.
+
+    Args:
+        setup: What is simulated.
+        drafts: Each configuration of the fleet; if not, servers without a draft alone.
+    """
+    count = len(setup.models)
+    first = setup.models[0]
+    kinds = {("none", 0): engine(first.target, "none", 0)}
+    if drafts:
+        kinds |= {(model.method, model.draft_tokens): model for model in setup.models}
+    return [
+        (f"{count} x {model.name}", replace(setup, models=[model] * count, events=()))
+        for model in kinds.values()
+    ]

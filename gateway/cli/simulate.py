@@ -1,0 +1,312 @@
+"""``specroute simulate``: a fleet under a policy on a virtual clock, beside simpler policies and fleets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gateway.cli.files import read_text, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from backends.fleetsim.compare import Result
+    from backends.fleetsim.fleet import Setup
+    from backends.fleetsim.gateway import GatewayRouter
+    from backends.fleetsim.model import Model
+    from backends.fleetsim.traffic import Source
+    from backends.fleetsim.view import Router
+    from gateway.core.classes import ServiceClass
+    from gateway.core.fleet import Backend
+    from gateway.core.policy import Policy
+
+LIMITS_MISSED = 1
+"""Exit code where a source with limits kept them for fewer than nine of ten requests."""
+
+KEPT = 0.9
+OURS = "this policy"
+LEAST = "least requests"
+FLEETS = 2
+"""Results that are about the fleet that was given; the others are about other fleets."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("simulate")(simulate)
+
+
+def simulate(
+    fleet: Annotated[Path, typer.Argument(help="The fleet file; its servers need not run.")],
+    *,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="The policy file; if left out, what is learnt decides alone.", show_default=False),
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="chat70, code60, rag, equal, or math=2,code=1; several take turns.", show_default="chat70"
+        ),
+    ] = None,
+    every: Annotated[float, typer.Option(help="Seconds of each --mix, where there are several.")] = 60.0,
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            help="Closed loop: requests open at a time, as 64 or 0:16,60:128/120.", show_default=False
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Open loop: requests a second, written alike.", show_default=False)
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Several kinds of clients: 'name=chat;mix=chat70;rate=4;ttft=1;tpot=0.03'. A policy's class "
+            "of that name takes them.",
+            show_default=False,
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines: at, workload, prompt_tokens, output_tokens.", show_default=False),
+    ] = None,
+    events: Annotated[
+        Path | None, typer.Option(help="YAML: servers that fall, slow down or change.", show_default=False)
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Target model, where the fleet has several.", show_default=False)
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Virtual seconds measured.", min=1.0)] = 180.0,
+    warm_up: Annotated[float, typer.Option(help="Virtual seconds before them.", min=0.0)] = 60.0,
+    label_errors: Annotated[float, typer.Option(help="Share of wrong labels.", min=0.0, max=1.0)] = 0.0,
+    scrape: Annotated[float, typer.Option(help="Seconds between scrapes; 0 for none.", min=0.0)] = 1.0,
+    kv_limit: Annotated[bool, typer.Option("--kv-limit", help="Let a full KV cache preempt.")] = False,
+    cache_tokens: Annotated[int, typer.Option(help="Prefix cache of each server, tokens.", min=0)] = 0,
+    graph_tokens: Annotated[
+        int,
+        typer.Option(
+            help="Largest captured graph; steps beyond take 1.4 times as long. 0 for no end.", min=0
+        ),
+    ] = 0,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Begin with what a sweep would have told, not with nothing.")
+    ] = False,
+    alternatives: Annotated[
+        bool, typer.Option("--alternatives", help="Simulate each configuration on all servers, too.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of requests, lengths and acceptance.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Simulate a fleet: what this policy gives, against least requests and against servers without a draft.
+
+    Step times and acceptance are those of the calibrated profiles (`specroute sim` uses the same).
+
+    Example: `specroute simulate fleet.yaml --mix equal --clients 64`
+
+    Example: `specroute simulate fleet.yaml --policy policy.yaml --rate 0:2,120:8 --events faults.yaml --json`
+
+    Exit codes: 0 simulated, 1 a source kept its limits for fewer than nine of ten requests, 2 bad input.
+    """
+    from backends.fleetsim import scenario
+    from backends.fleetsim.fleet import Setup
+    from backends.fleetsim.traffic import Source
+
+    backends, rules = _files(fleet, policy, target)
+    models = _models(backends, graph_tokens)
+    names = [backend.name for backend in backends]
+    try:
+        sources = [scenario.source(text) for text in source or ()]
+        if clients is not None or rate is not None or not (sources or trace):
+            sources.append(
+                Source(
+                    scenario.mix(mix or ["chat70"], every),
+                    clients=scenario.steps(clients or str(16 * len(models)), "--clients")
+                    if rate is None
+                    else None,
+                    rate=None if rate is None else scenario.steps(rate, "--rate"),
+                    label_errors=label_errors,
+                )
+            )
+        happens = scenario.events(read_text(events), str(events), names, models) if events else []
+        traced = scenario.trace(read_text(trace), str(trace)) if trace else []
+    except scenario.ScenarioError as error:
+        refuse(str(error))
+    setup = Setup(
+        models,
+        sources,
+        warm_up=warm_up,
+        window=seconds,
+        drain=0.0 if sources and not any(one.rate for one in sources) else 60.0,
+        seed=seed,
+        events=happens,
+        scrape_seconds=scrape,
+        kv_limit=kv_limit,
+        cache_tokens=cache_tokens,
+        trace=traced,
+    )
+    results = _run(setup, _router(setup, backends, rules, sweep=sweep), alternatives=alternatives)
+    if as_json:
+        typer.echo(json.dumps(_as_json(results, names), indent=2))
+    else:
+        _print(results, names)
+    raise typer.Exit(LIMITS_MISSED if any(one.share < KEPT for one in results[0].kept) else 0)
+
+
+def _files(fleet: Path, policy: Path | None, target: str | None) -> tuple[list[Backend], Policy | None]:
+    """The backends of one target, and the policy where there is one."""
+    from gateway.policy.load import Invalid, load, load_fleet
+    from gateway.policy.problems import suggest
+
+    if policy is None:
+        alone = load_fleet(read_text(fleet), str(fleet))
+        if isinstance(alone, Invalid):
+            refuse("\n".join(map(str, alone.problems)))
+        found, rules = alone.value.backends, None
+    else:
+        texts = read_text(fleet), read_text(policy)
+        both = load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent)
+        if isinstance(both, Invalid):
+            refuse("\n".join(map(str, both.problems)))
+        found, rules = both.value.fleet.backends, both.value.policy
+    targets = sorted({backend.target for backend in found})
+    if target is None:
+        if len(targets) > 1:
+            refuse(f"the fleet has several targets, give one with --target: {', '.join(targets)}")
+        target = targets[0]
+    if target not in targets:
+        refuse(f"--target: no backend serves {target!r}; {suggest(target, targets, 'targets')}")
+    return [backend for backend in found if backend.target == target], rules
+
+
+def _models(backends: Sequence[Backend], graph_tokens: int) -> list[Model]:
+    from backends.fleetsim import catalogue
+    from backends.fleetsim.model import with_cliff
+    from backends.sim.profiles import UnknownConfigurationError
+
+    try:
+        made = [catalogue.engine(one.target, one.method, one.draft_tokens) for one in backends]
+    except UnknownConfigurationError as error:
+        refuse(str(error))
+    return [with_cliff(model, graph_tokens, 1.4) for model in made] if graph_tokens else made
+
+
+def _router(setup: Setup, backends: Sequence[Backend], rules: Policy | None, *, sweep: bool) -> GatewayRouter:
+    """The gateway with its policy, and a planner where a source has limits."""
+    from dataclasses import replace
+
+    from backends.fleetsim.gateway import ALIAS, GatewayRouter, believed, policy
+    from gateway.runtime.planner import Planner
+
+    own = policy(target=backends[0].target)
+    if rules is not None:
+        served = {alias: of for alias, of in rules.aliases.items() if of == backends[0].target}
+        own = replace(rules, aliases=served or {ALIAS: backends[0].target})
+    services = [_service(source, own) for source in setup.sources]
+    return GatewayRouter(
+        setup.models,
+        own,
+        names=[backend.name for backend in backends],
+        priors=[believed(model) for model in setup.models] if sweep else None,
+        seed=setup.seed,
+        services=services,
+        planner=Planner() if any(one.limits.any for one in services) else None,
+    )
+
+
+def _service(source: Source, policy: Policy) -> ServiceClass:
+    """The policy's class of the source's name, or else one with the source's limits."""
+    from gateway.core.classes import ServiceClass
+    from gateway.core.plan import Limits
+
+    known = next((one for one in policy.classes if one.name == source.name), None)
+    if known is not None or source.limits is None:
+        return known or ServiceClass(source.name)
+    given = (source.limits.ttft, source.limits.tpot)
+    return ServiceClass(source.name, limits=Limits(*(one if isfinite(one) else None for one in given)))
+
+
+def _run(setup: Setup, router: GatewayRouter, *, alternatives: bool) -> list[Result]:
+    """The policy first, then what it is compared with."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from backends.fleetsim import compare
+
+    runs: list[tuple[str, Setup, Router]] = [
+        (OURS, setup, router),
+        (LEAST, setup, compare.least_requests(setup.models, setup.seed)),
+    ]
+    others = compare.alternatives(setup, drafts=alternatives)
+    runs += [(name, one, compare.least_requests(one.models, one.seed)) for name, one in others]
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("simulating", total=len(runs))
+        found = []
+        for at, (name, one, of) in enumerate(runs):
+
+            def tell(share: float, at: int = at) -> None:
+                progress.update(task, completed=at + share)
+
+            found.append(compare.run(name, one, of, on_progress=tell))
+            progress.update(task, completed=at + 1)
+    return found
+
+
+def _as_json(results: Sequence[Result], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Each run with its gain; shares by backend, where the fleet is the one that was given."""
+    found = []
+    for at, result in enumerate(results):
+        one = asdict(result)
+        one["shares"] = dict(zip(names, result.shares, strict=True)) if at < FLEETS else None
+        one["kept"] = {kept.name: kept.share for kept in result.kept}
+        one["gain"] = _gain(results[0], result)
+        found.append(one)
+    return found
+
+
+def _gain(ours: Result, other: Result) -> float | None:
+    """By how much ours gives more tokens a second than the other; None for ours itself."""
+    if other is ours or not other.tokens_per_second:
+        return None
+    return ours.tokens_per_second / other.tokens_per_second - 1.0
+
+
+def _print(results: Sequence[Result], names: Sequence[str]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Simulated", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("policy or fleet", no_wrap=True)
+    kept = [one.name for one in results[0].kept]
+    for heading in (
+        "tokens/s", "gain\nover it", "of the\noptimum", "first\ntoken", "mean\nseconds", "\np99", "answers",
+        "failed", *(f"{name}\nkept" for name in kept),
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    for result in results:
+        gain = _gain(results[0], result)
+        table.add_row(
+            result.name,
+            f"{result.tokens_per_second:,.0f}",
+            "" if gain is None else f"{gain:+.1%}",
+            "" if result.share is None else f"{result.share:.1%}",
+            f"{result.first:.2f}", f"{result.mean:.2f}", f"{result.p99:.2f}",
+            f"{result.answered:,}", str(result.failed),
+            *(f"{one.share:.1%}" for one in result.kept),
+        )  # fmt: skip
+    parts = Table(title="Shares of the answers", title_justify="left", box=SIMPLE_HEAD)
+    parts.add_column("backend", no_wrap=True)
+    for result in results[:FLEETS]:
+        parts.add_column(result.name, justify="right")
+    for at, name in enumerate(names):
+        parts.add_row(name, *(f"{result.shares[at]:.1%}" for result in results[:FLEETS]))
+    console = Console(highlight=False)
+    console.print(table, parts)
+    ours = results[0]
+    if ours.preemptions or ours.waiting:
+        console.print(f"{ours.preemptions} preemptions, {ours.waiting} requests still waiting in the gateway")

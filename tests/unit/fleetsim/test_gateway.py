@@ -1,0 +1,136 @@
+"""The gateway's core in event time."""
+
+from dataclasses import replace
+
+import pytest
+
+from backends.fleetsim import catalogue, compare, fluid
+from backends.fleetsim.faults import Event
+from backends.fleetsim.fleet import Setup, simulate
+from backends.fleetsim.gateway import GatewayRouter, believed, policy
+from backends.fleetsim.traffic import EQUAL, Limits, Source, constant, steady
+from gateway.core.classes import ServiceClass
+from gateway.core.plan import Limits as ClassLimits
+from gateway.core.plan import Plan
+from gateway.core.policy import FROZEN, Learning
+
+GEMMA = "google/gemma-4-31B-it"
+NONE, MTP, DFLASH = (
+    catalogue.engine(GEMMA, *which) for which in (("none", 0), ("gemma4-mtp", 4), ("dflash", 7))
+)
+FLEET = [NONE, MTP, DFLASH]
+
+
+def setup(clients=12, models=FLEET, **given):
+    source = Source(constant(EQUAL), clients=steady(clients), **given.pop("source", {}))
+    return Setup(models, [source], **({"warm_up": 40.0, "window": 90.0} | given))
+
+
+def learned(models=FLEET, **given):
+    return GatewayRouter(models, policy(target=GEMMA), **given)
+
+
+def test_what_it_learns_beats_least_requests_and_comes_near_the_optimum():
+    best = fluid.closed(fluid.problem(FLEET, EQUAL), 12).tokens_per_second
+    ours = simulate(setup(), learned()).tokens_per_second()
+    assert ours > 0.88 * best
+    assert ours > 1.05 * simulate(setup(), compare.least_requests(FLEET, 1)).tokens_per_second()
+
+
+def test_a_sweep_makes_the_beginning_good():
+    early = setup(warm_up=0.0, window=30.0)
+    cold = simulate(early, learned()).tokens_per_second()
+    swept = simulate(early, learned(priors=[believed(model) for model in FLEET])).tokens_per_second()
+    assert swept > cold
+
+
+def test_frozen_it_keeps_to_what_it_was_given():
+    known = {f"{at}-{model.name}": believed(model) for at, model in enumerate(FLEET)}
+    router = GatewayRouter(FLEET, policy(target=GEMMA, learning=Learning(FROZEN, 1.0, known=known)))
+    log = simulate(setup(), router)
+    assert router.tick_seconds == 0.0
+    assert log.tokens_per_second() > 0.94 * fluid.closed(fluid.problem(FLEET, EQUAL), 12).tokens_per_second
+
+
+def test_the_same_seed_gives_the_same_decisions():
+    rows = [simulate(setup(window=30.0), learned(seed=3)).rows for _ in range(2)]
+    assert rows[0] == rows[1]
+
+
+def test_what_drafts_refuse_goes_to_the_server_without():
+    log = simulate(setup(source={"refused_share": {"chat": 0.5}}), learned())
+    assert log.refused() == 0
+
+
+def test_a_dead_server_gets_nothing_and_comes_back():
+    happens = [Event(50.0, 2, "down"), Event(80.0, 2, "up")]
+    log = simulate(setup(events=happens, scrape_seconds=1.0), learned())
+    on_it = [row for row in log.rows if row.server == 2]
+    assert not [row for row in on_it if 50.0 < row.first < 80.0]
+    assert [row for row in on_it if row.first > 86.0]
+
+
+def test_another_configuration_is_learnt_anew():
+    log = simulate(setup(events=[Event(45.0, 0, "replace", model=DFLASH)], warm_up=90.0), learned())
+    assert log.shares(3)[0] == pytest.approx(log.shares(3)[2], abs=0.08)
+
+
+def test_decisions_are_told():
+    told = []
+    simulate(setup(window=10.0), learned(on_choice=told.append))
+    assert {one.decision.route for one in told} == {"all"}
+    assert all(one.request.server >= 0 for one in told)
+
+
+class _KeptApart:
+    """Chat on the first server, bulk on the others."""
+
+    def __init__(self):
+        self.asked = []
+
+    def plan(self, kinds, wanted, now):
+        self.asked.append({one.service: one.in_flight for one in wanted})
+        names = [name for kind in kinds for name in kind.backends]
+        return Plan(roles={"chat": frozenset(names[:1]), "bulk": frozenset(names[1:])}, caps={names[0]: 6})
+
+
+def test_classes_keep_to_their_roles_and_wait_for_them():
+    limits = Limits(ttft=5.0, tpot=1.0)
+    sources = [
+        Source(constant({"chat": 1.0}), clients=steady(4), name="chat", limits=limits),
+        Source(constant(EQUAL), clients=steady(40), name="bulk"),
+    ]
+    planner = _KeptApart()
+    services = [ServiceClass("chat", limits=ClassLimits(5.0, 1.0)), ServiceClass("bulk")]
+    router = learned(services=services, planner=planner)
+    log = simulate(Setup(FLEET, sources, warm_up=60.0, window=30.0, drain=90.0), router)
+    late = [row for row in log.rows if row.arrived > 10.0]
+    assert {row.server for row in late if row.source == 0} == {0}
+    assert {row.server for row in late if row.source == 1} == {1, 2}
+    assert planner.asked[-1] == {"chat": 4.0, "bulk": 40.0}
+    assert log.kept(limits, 0) == 1.0
+
+
+def test_results_say_what_was_seen():
+    ran = compare.run("ours", setup(), learned())
+    assert ran.share == pytest.approx(0.95, abs=0.06)
+    assert sum(ran.shares) == pytest.approx(1.0)
+    assert ran.answered > 0 == ran.failed
+    assert ran.mean > ran.first > 0.0
+    (none,) = compare.alternatives(setup(), drafts=False)
+    assert none[0] == "3 x none"
+    assert len(compare.alternatives(setup(), drafts=True)) == 3
+
+
+def test_the_optimum_is_told_where_there_is_one():
+    refusing = setup(source={"refused_share": {"chat": 0.1}})
+    assert compare.run("ours", refusing, learned()).share > 0.9
+    alone = replace(refusing, models=[MTP])
+    assert compare.run("ours", alone, learned([MTP])).share is None  # nobody takes what is refused
+    events = setup(events=[Event(50.0, 0, "slow", factor=2.0)])
+    assert compare.run("ours", events, learned()).share is None
+    limits = Limits(ttft=9.0, tpot=9.0)
+    rate = Setup(FLEET, [Source(constant(EQUAL), rate=steady(2.0), limits=limits)], warm_up=9.0, window=30.0)
+    ran = compare.run("ours", rate, learned())
+    assert ran.share is None
+    assert [one.name for one in ran.kept] == ["default"]
