@@ -86,6 +86,8 @@ class NoCandidate:
         kind: One of :data:`gateway.core.reasons.REFUSALS`.
         busy: A backend that could take the request is only busy, so the client may try again.
         back_in: Seconds until a backend is let through again, where that is known.
+        target: The target model that was asked for; "" where that is not known.
+        service: Name of the service class.
     """
 
     kind: str
@@ -96,6 +98,8 @@ class NoCandidate:
     policy_revision: str
     fleet_revision: str
     back_in: float | None = None
+    target: str = ""
+    service: str = DEFAULT.name
 
 
 def decide(
@@ -123,6 +127,7 @@ def decide(
         home: Where the conversation was answered last, if that is known.
         service: Its class; None for the default one.
     """
+    service = service or DEFAULT
     target = policy.aliases.get(features.model, features.model)
     pool = snapshot.roster.pool(target)
     states = [snapshot.states[at] for at in pool.positions]
@@ -138,9 +143,15 @@ def decide(
             rejected=(),
             policy_revision=policy.revision,
             fleet_revision=snapshot.revision,
+            target=target,
+            service=service.name,
         )
 
-    sorted_pool = _sort_out(states, pool.ranking(route.prefer), features, route, now)
+    # Who is in a tool loop or a conversation, or has limits to keep, is not for measuring.
+    free = home is None and features.last_role != "tool" and not service.limits.any
+    due = free and classification.label in snapshot.guide.due and policy.learning.share > 0.0
+    share = 1.0 if due else route.baseline_share
+    sorted_pool = _sort_out(states, pool.ranking(route.prefer), features, route, now, due=due)
     chosen_from = sorted_pool.capable or sorted_pool.incapable
     if not chosen_from:
         return NoCandidate(
@@ -152,14 +163,15 @@ def decide(
             policy_revision=policy.revision,
             fleet_revision=snapshot.revision,
             back_in=back_in(sorted_pool.rejected, states, now),
+            target=target,
+            service=service.name,
         )
 
-    service = service or DEFAULT
     # Only predictions read it, and a decision without them would take a quarter longer.
     predicts = policy.learning.mode != STATIC or any(one.name in PREDICTING for one in route.scorers)
     asked = ask(features, classification) if predicts else ANYTHING
     costing = Costing(chosen_from, now, policy.stale_after, asked, home, service.limits)
-    explores = _explores(policy, snapshot, features, classification, service, home)
+    explores = policy.learning.explore if free and classification.label in snapshot.guide.explorable else 0.0
     usual, shadow = _choose(costing, route, policy, snapshot.guide.plan.get(target), service, draw, explores)
     if usual is None:
         return NoCandidate(
@@ -176,8 +188,10 @@ def decide(
             ),
             policy_revision=policy.revision,
             fleet_revision=snapshot.revision,
+            target=target,
+            service=service.name,
         )
-    ordered, rejected, share = usual.candidates, sorted_pool.rejected, route.baseline_share
+    ordered, rejected = usual.candidates, sorted_pool.rejected
     reason = reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
     propensity = usual.chance(ordered[0])
     baselines = {state.backend.name for state, _ in sorted_pool.baselines}
@@ -226,7 +240,13 @@ class _Sorted:
 
 
 def _sort_out(
-    states: Sequence[BackendState], ranking: Ranking, features: Features, route: Route, now: float
+    states: Sequence[BackendState],
+    ranking: Ranking,
+    features: Features,
+    route: Route,
+    now: float,
+    *,
+    due: bool,
 ) -> _Sorted:
     pool = _Sorted([], [], [], [])
     pin = features.hints.backend
@@ -239,7 +259,8 @@ def _sort_out(
         name = state.backend.name
         down = unavailable(state, now)
         unable = None if down else incapable(state, features)
-        if route.baseline_share and state.backend.is_baseline and not down and not unable:
+        measures = route.baseline_share or (due and rank != ranking.unnamed)
+        if measures and state.backend.is_baseline and not down and not unable:
             pool.baselines.append((state, rank))
         if rank == ranking.unnamed:
             pool.rejected.append(Rejected(name, reasons.NOT_PREFERRED, unnamed))
@@ -259,19 +280,6 @@ def _reason(features: Features, pool: _Sorted) -> str:
     if not pool.capable:
         return reasons.NONE_CAPABLE
     return reasons.ONLY_CANDIDATE if len(pool.capable) == 1 else reasons.LOWEST_COST
-
-
-def _explores(
-    policy: Policy,
-    snapshot: Snapshot,
-    features: Features,
-    classification: Classification,
-    service: ServiceClass,
-    home: Home | None,
-) -> float:
-    """Share of such requests that may explore: none in a tool loop, of a conversation, or with limits."""
-    free = home is None and features.last_role != "tool" and not service.limits.any
-    return policy.learning.explore if free and classification.label in snapshot.guide.explorable else 0.0
 
 
 def _choose(

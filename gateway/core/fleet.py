@@ -149,10 +149,12 @@ class Guide:
     Attributes:
         plan: Which servers hold which class, by target.
         explorable: Workloads of which a request may explore now: there is budget left, and the fleet is calm.
+        due: Workloads whose next request should go to a baseline, to keep the measure of speed-up honest.
     """
 
     plan: Mapping[str, Plan] = field(default_factory=dict)
     explorable: frozenset[str] = frozenset()
+    due: frozenset[str] = frozenset()
 
 
 _NO_GUIDE: Final = Guide()

@@ -81,7 +81,9 @@ class Sample:
         stratum: One of :data:`gateway.core.predict.STRATA`.
         prompt_tokens: Tokens of the prompt; None where not told.
         prompt_chars: Characters of the prompt; None where not told.
-        prefill_tokens: Prompt tokens computed, those in the prefix cache left out.
+        prefill_tokens: Prompt tokens computed, those in the prefix cache left out; in a later sample of the
+            same request, what was told too much or too little.
+        prefilled_at: Monotonic seconds at which they were; None for ``at``.
         ttft: Seconds from dispatch to the first token; None where not measured, or told before.
         queue: Requests on the server when it was sent, itself not counted.
         steps: Decode steps, those without a draft too; 0 where not measured.
@@ -99,6 +101,7 @@ class Sample:
     prompt_tokens: int | None = None
     prompt_chars: int | None = None
     prefill_tokens: int = 0
+    prefilled_at: float | None = None
     ttft: float | None = None
     queue: float = 0.0
     steps: float = 0.0
@@ -174,6 +177,11 @@ class Learner:
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
         self.publish(now)
 
+    @property
+    def backends(self) -> set[str]:
+        """Names of all servers."""
+        return set(self._servers)
+
     def drop(self, backend: str) -> None:
         """Forget a server that is gone; what its replicas share stays."""
         self._servers.pop(backend, None)
@@ -214,7 +222,9 @@ class Learner:
         seen = min(1.0, max(sample.steps / sample.decoded, 1.0 / (server.arm.draft_tokens + 1)))
         residual = self._accepted[fingerprint].add(shares, seen, weight)
         if sample.spans:
-            batch = sum(span.batch * span.steps for span in sample.spans) / sample.steps
+            batch = sum(span.batch * span.steps for span in sample.spans) / sum(
+                span.steps for span in sample.spans
+            )
             self._by_load[fingerprint].add(batch, residual, _LOAD_WEIGHT * weight)
 
     def _take_times(self, server: _Server, sample: Sample) -> None:
@@ -224,8 +234,8 @@ class Learner:
             if span.steps >= _LEAST_STEPS and span.seconds > 0.0:
                 self._take_span(server, span, prefill.between(since, until))
             until = since
-        prefill.add(sample.at, sample.prefill_tokens)
-        if sample.prefill_tokens:
+        prefill.add(sample.at if sample.prefilled_at is None else sample.prefilled_at, sample.prefill_tokens)
+        if sample.prefill_tokens > 0:
             self._lengths[server.arm.target].prompt(sample.classes, sample.prefill_tokens)
         if sample.ttft is not None:
             step = server.model.step(sample.queue + 1.0)

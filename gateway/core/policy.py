@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gateway.core.classes import ServiceClass
     from gateway.core.examples import LearntLabels
     from gateway.core.labels import LabelRule
+    from gateway.core.predict import ServerModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +173,16 @@ class Learning:
         mode: One of :data:`MODES`.
         share: Share of the requests that the learnt score decides.
         explore: Share of the requests that may be sent where not the best but the most is to be learnt.
+        floor: Share of the requests of each workload that goes to a baseline at least.
+        known: What is believed of backends before the first request, by name; all that is, where nothing is
+            learnt.
     """
 
     mode: str = STATIC
     share: float = 0.0
     explore: float = 0.0
+    floor: float = 0.0
+    known: Mapping[str, ServerModel] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

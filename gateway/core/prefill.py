@@ -64,6 +64,7 @@ class Prefill:
     _step: float = 0.0
     _times: list[float] = field(default_factory=list)
     _tokens: list[float] = field(default_factory=list)
+    _forgotten: float = 0.0
     _recent: float = 0.0
     _at: float = 0.0
 
@@ -71,14 +72,23 @@ class Prefill:
         self.seconds = self.prior
 
     def add(self, at: float, tokens: int) -> None:
-        """Count prompt tokens that were computed just before, at monotonic seconds."""
-        self._recent = self._recent * math.exp(min(0.0, self._at - at) / _HORIZON) + tokens
+        """Count prompt tokens that were computed just before, at monotonic seconds.
+
+        An estimate is put right by counting the difference, be it negative, at the same time.
+        """
+        late = math.exp(-abs(self._at - at) / _HORIZON)
+        self._recent = self._recent * late + tokens if at >= self._at else self._recent + tokens * late
         self._at = max(at, self._at)
         if tokens:
-            self._times.append(self._at)
-            self._tokens.append((self._tokens[-1] if self._tokens else 0.0) + tokens)
+            place = bisect_right(self._times, at)
+            before = self._tokens[place - 1] if place else self._forgotten
+            self._times.insert(place, at)
+            self._tokens.insert(place, before)
+            for later in range(place, len(self._tokens)):
+                self._tokens[later] += tokens
         if len(self._times) > 1 and self._times[len(self._times) // 2] < at - _REMEMBERED:
             half = len(self._times) // 2
+            self._forgotten = self._tokens[half - 1]
             del self._times[:half], self._tokens[:half]
 
     def between(self, since: float, until: float) -> float:
@@ -86,10 +96,8 @@ class Prefill:
         return self._until(until) - self._until(since)
 
     def _until(self, at: float) -> float:
-        if not self._times:
-            return 0.0
         place = bisect_right(self._times, at)
-        return self._tokens[place - 1] if place else self._tokens[0]
+        return self._tokens[place - 1] if place else self._forgotten
 
     def stretch(self, at: float) -> float:
         """How much longer decoding takes, as of late, for the prompts that are computed beside it."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gateway.policy.coverage import Requests
     from gateway.policy.problems import Path, Problem
     from gateway.policy.schema import BackendSection, RouteSection
+    from gateway.policy.service import ClassSection
     from gateway.policy.source import Source
     from gateway.policy.validate import Checked
 
@@ -73,8 +74,16 @@ def _draft_problems(section: BackendSection, source: Source, here: Path) -> Iter
         yield source.problem((*here, "draft"), "a backend without a method has no draft", right)
 
 
+def class_problems(sections: Sequence[Checked[ClassSection]], source: Source) -> Iterator[Problem]:
+    """Service classes that share a name."""
+    yield from _twice("class", sections, source, "classes")
+
+
 def _twice(
-    noun: str, sections: Sequence[Checked[BackendSection] | Checked[RouteSection]], source: Source, key: str
+    noun: str,
+    sections: Sequence[Checked[BackendSection] | Checked[RouteSection] | Checked[ClassSection]],
+    source: Source,
+    key: str,
 ) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for index, checked in enumerate(sections):

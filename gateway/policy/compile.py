@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
+from gateway.core.classes import ClassMatch, ServiceClass
 from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
 from gateway.core.gpus import GpuSource
 from gateway.core.labels import LabelRule
+from gateway.core.plan import Limits
 from gateway.core.policy import (
     ClassifierSettings,
+    Learning,
     Match,
     Policy,
     Resume,
@@ -23,11 +26,13 @@ from gateway.core.policy import (
     Waiting,
     WeightedScorer,
 )
+from gateway.policy.service import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gateway.core.examples import LearntLabels
+    from gateway.core.predict import ServerModel
     from gateway.policy.classify import RuleSection
     from gateway.policy.schema import (
         BackendSection,
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
         RouteSection,
         SelectorSection,
     )
+    from gateway.policy.service import ClassSection
 
 REVISION_DIGITS: Final = 12
 """Hex digits of a revision: enough that two files of one project never share one."""
@@ -133,7 +139,35 @@ def label_rule(section: RuleSection) -> LabelRule:
     )
 
 
-def policy(file: PolicyFile, routes: Iterable[Route], revision: str, examples: LearntLabels | None) -> Policy:
+def service_class(section: ClassSection) -> ServiceClass:
+    """A service class."""
+    match = section.match
+    return ServiceClass(
+        name=section.name,
+        match=ClassMatch(
+            keys=frozenset(bytes.fromhex(one) for one in match.key_sha256),
+            headers={name.lower().encode(): re.compile(one.encode()) for name, one in match.header.items()},
+            tenants=frozenset(match.tenant),
+            endpoints=frozenset(match.endpoint),
+            models=frozenset(match.model),
+            stream=match.stream,
+            min_max_tokens=match.min_max_tokens,
+            max_max_tokens=match.max_max_tokens,
+        ),
+        limits=Limits(section.ttft, section.tpot),
+        priority=section.priority,
+        wait=section.wait,
+    )
+
+
+def policy(
+    file: PolicyFile,
+    routes: Iterable[Route],
+    classes: Iterable[ClassSection],
+    revision: str,
+    examples: LearntLabels | None,
+    known: Mapping[str, ServerModel],
+) -> Policy:
     """The policy in force."""
     times, classify = file.timeouts, file.classify
     return Policy(
@@ -156,4 +190,7 @@ def policy(file: PolicyFile, routes: Iterable[Route], revision: str, examples: L
         resume=Resume(**file.resume.model_dump()),
         breaker=BreakerSettings(**file.breaker.model_dump()),
         retries=BudgetSettings(**file.retries.model_dump()),
+        learning=Learning(**settings(file.learning), known=known),
+        classes=tuple(service_class(one) for one in classes),
+        trust_class=file.trust_class,
     )

@@ -9,9 +9,19 @@ from gateway.core.examples import LearntLabels, UnusableExamplesError
 from gateway.core.features import WORKLOADS
 from gateway.policy import compile as build
 from gateway.policy.beside import UnreadableError, read_beside
-from gateway.policy.checks import Placed, fit_problems, fleet_problems, name_problems, policy_problems
+from gateway.policy.checks import (
+    Placed,
+    class_problems,
+    fit_problems,
+    fleet_problems,
+    name_problems,
+    policy_problems,
+)
 from gateway.policy.coverage import Requests
+from gateway.policy.learned import UnusableLearnedError
+from gateway.policy.learned import parse as parse_learned
 from gateway.policy.schema import BackendSection, FleetFile, PolicyFile, RouteSection
+from gateway.policy.service import ClassSection
 from gateway.policy.source import read
 from gateway.policy.validate import check, check_list
 
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gateway.core.policy import Policy
+    from gateway.core.predict import ServerModel
     from gateway.policy.compile import Fleet
     from gateway.policy.problems import Problem
     from gateway.policy.source import Source
@@ -177,10 +188,14 @@ def _read_policy(
         return None, problems, ()
     data = dict(source.data)
     examples, unread, beside = _examples(data, source, folder)
-    problems += unread
+    known, unknown, more_beside = _learned(data, source, folder)
+    problems += [*unread, *unknown]
+    beside += more_beside
     learnt = _used(data) if unread else examples.names if examples else ()
     labels = _labels(data).union(learnt)
     sections, more = check_list(RouteSection, data, "routes", source, labels)
+    classes, of_classes = check_list(ClassSection, data, "classes", source)
+    problems += [*of_classes, *class_problems(classes, source)]
     top = check(PolicyFile, data, source, labels=labels)
     file = top.value
     if file is None:
@@ -198,7 +213,14 @@ def _read_policy(
     problems += [*more, *top.problems, *policy_problems(sections, routes, requests, source)]
     if names is not None:
         problems += name_problems(routes, names, source)
-    policy = build.policy(file, (placed.route for placed in routes), policy_revision(text, beside), examples)
+    policy = build.policy(
+        file,
+        (placed.route for placed in routes),
+        (one.value for one in classes if one.value is not None),
+        policy_revision(text, beside),
+        examples,
+        known,
+    )
     intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
     if fleet is not None and intact and sections:
         problems += fit_problems(policy, routes, fleet.backends, requests, source)
@@ -252,3 +274,28 @@ def _examples(
     wrong = f"{named!r} cannot be used: {why}"
     right = "make it beside the policy: specroute classify EXAMPLES.jsonl --train FILE"
     return None, [source.problem(path, wrong, right)], (beside,)
+
+
+def _learned(
+    data: Mapping[str, Any], source: Source, folder: Path | None
+) -> tuple[Mapping[str, ServerModel], list[Problem], tuple[Beside, ...]]:
+    """What a file that the policy names knows of backends, or why it is not there, and that file."""
+    learning = data.get("learning")
+    named = learning.get("file") if isinstance(learning, dict) else None
+    if not isinstance(named, str):
+        return {}, [], ()
+    path = ("learning", "file")
+    if folder is None:
+        wrong = f"{named!r} was not read, so what was learnt is unchecked"
+        right = "check the file where it lies: specroute check --policy FILE"
+        return {}, [source.problem(path, wrong, right, warning=True)], ()
+    beside, text = Beside.find(folder, named)
+    why = beside.mark
+    if text is not None:
+        try:
+            return parse_learned(text), [], (beside,)
+        except UnusableLearnedError as error:
+            why = str(error)
+    wrong = f"{named!r} cannot be used: {why}"
+    right = "make it beside the policy: specroute learned > FILE"
+    return {}, [source.problem(path, wrong, right)], (beside,)

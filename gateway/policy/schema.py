@@ -29,6 +29,7 @@ from gateway.policy.scalars import (
     Workload,
     mistake,
 )
+from gateway.policy.service import ClassSection, LearningSection
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -259,6 +260,11 @@ class PolicyFile(Section):
     queue: QueueSection = Field(default_factory=QueueSection)
     resume: ResumeSection = Field(default_factory=ResumeSection)
     classify: ClassifySection = Field(default_factory=ClassifySection)
+    learning: LearningSection = Field(default_factory=LearningSection)
+    classes: list[ClassSection] = Field(
+        default_factory=list, description="Service classes; the first whose match fits takes the request."
+    )
+    trust_class: bool = Field(default=True, description="Whether the header x-specroute-class counts.")
     allow_pin: bool = Field(default=False, description="Whether the header x-specroute-backend is honoured.")
     stale_after: Duration = Field(default=15.0, description="Age at which scraped load is ignored.")
     routes: list[RouteSection] = Field(

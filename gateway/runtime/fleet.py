@@ -16,11 +16,12 @@ from gateway.runtime import clock
 from gateway.runtime.queue import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gateway.core.decide import Decision
-    from gateway.core.fleet import Backend, Load
+    from gateway.core.fleet import Backend, Guide, Load
     from gateway.core.outcome import Attempt
+    from gateway.core.predict import ServerModel
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Fleet:
         trips: How often the breaker of a backend opened, by name and reason.
         denied: Further attempts that the budget did not allow.
         queue: Requests that wait until a backend has room.
+        on_count: Called with a backend's name and number of open requests, when that has changed.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Fleet:
         self._in_flight: dict[str, int] = {}
         self.trips: Counter[tuple[str, str]] = Counter()
         self.denied = 0
+        self.on_count: Callable[[str, int], None] = lambda _name, _count: None
         self.queue = Queue(self._next_change)
         self.snapshot = Snapshot.of((), revision)
         self.replace(backends, revision)
@@ -70,8 +73,36 @@ class Fleet:
         old = {state.backend: state for state in self.snapshot.states}
         states = tuple(old.get(backend) or self._new(backend) for backend in backends)
         self._index = {state.backend.name: position for position, state in enumerate(states)}
-        self.snapshot = Snapshot.of(states, revision)
+        self.snapshot = replace(Snapshot.of(states, revision), guide=self.snapshot.guide)
         self.queue.news()
+
+    def learnt(self, models: Mapping[str, ServerModel]) -> None:
+        """Put what was learnt of backends in force."""
+        old = self.snapshot
+        states = tuple(
+            state if (model := models.get(state.backend.name)) is state.model else replace(state, model=model)
+            for state in old.states
+        )
+        self.snapshot = Snapshot(states, old.revision, old.roster, old.guide)
+
+    def guide(self, guide: Guide) -> None:
+        """Put roles and what may be explored in force."""
+        changed = guide.plan is not self.snapshot.guide.plan
+        self.snapshot = replace(self.snapshot, guide=guide)
+        if changed:
+            self.queue.news()
+
+    def is_baseline(self, name: str) -> bool:
+        """Whether a backend decodes without speculation."""
+        state = self._state(name)
+        return state is not None and state.backend.is_baseline
+
+    @property
+    def busy(self) -> float:
+        """Requests open on all backends that are well, as a share of their limits together."""
+        well = [state for state in self.snapshot.states if state.healthy]
+        most = sum(state.backend.max_in_flight for state in well)
+        return sum(state.in_flight for state in well) / most if most else 1.0
 
     def next_backend(
         self,
@@ -187,6 +218,7 @@ class Fleet:
         self._in_flight[name] = count
         if not count:
             del self._in_flight[name]
+        self.on_count(name, count)
         return count
 
     def _stepped(self, state: BackendState, event: Event) -> Breaker:
@@ -205,7 +237,7 @@ class Fleet:
         old = self.snapshot
         states = list(old.states)
         states[self._index[state.backend.name]] = replace(state, **changes)
-        self.snapshot = Snapshot(tuple(states), old.revision, old.roster)
+        self.snapshot = Snapshot(tuple(states), old.revision, old.roster, old.guide)
 
 
 def _down(state: BackendState, reason: str) -> dict[str, Any]:

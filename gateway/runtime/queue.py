@@ -1,4 +1,4 @@
-"""Requests that wait until a backend has room, first come, first served."""
+"""Requests that wait until a backend has room: by priority, and first come, first served."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ class _Place:
 
     Attributes:
         kind: Requests of one kind find room at the same backends.
+        priority: The higher ones look first.
         turn: Set when it is this request's turn to look for room; None while it looks.
     """
 
-    __slots__ = ("kind", "turn")
+    __slots__ = ("kind", "priority", "turn")
 
-    def __init__(self, kind: Hashable) -> None:
+    def __init__(self, kind: Hashable, priority: int) -> None:
         self.kind = kind
+        self.priority = priority
         self.turn: asyncio.Future[None] | None = None
 
 
 class Queue:
     """Gives those who wait their turn to look for room, one after the other, whenever there may be some.
 
-    One turn at a time, so that nobody overtakes: it passes on when its holder has looked, and skips requests
-    of a kind that found nothing since there was last news.
+    One turn at a time, so that nobody of a priority overtakes: it passes on when its holder has looked,
+    and skips requests of a kind that found nothing since there was last news.
     """
 
     def __init__(self, next_change: Callable[[], float | None]) -> None:
@@ -54,8 +56,10 @@ class Queue:
         """Whether somebody has the turn: who comes now must not look before them."""
         return self._holder is not None
 
-    async def wait(self, kind: Hashable, look: Callable[[], _T | None], seconds: float) -> _T | None:
-        """Wait at the end of the queue until ``look`` finds something.
+    async def wait(
+        self, kind: Hashable, look: Callable[[], _T | None], seconds: float, priority: int = 0
+    ) -> _T | None:
+        """Wait behind those of the same priority until ``look`` finds something.
 
         What it finds must be taken before the caller next awaits, or others find the same.
 
@@ -63,12 +67,15 @@ class Queue:
             kind: What tells requests apart that find room at different backends.
             look: Looks for room; None if there is none.
             seconds: How long to wait.
+            priority: Who is before whom: the higher.
 
         Returns:
             What it found; None after that time.
         """
-        place = _Place(kind)
+        place = _Place(kind, priority)
         self._places[place] = None
+        if any(other.priority < priority for other in self._places):
+            self._places = dict.fromkeys(sorted(self._places, key=lambda one: -one.priority))
         loop = asyncio.get_running_loop()
         if not self.moving:
             self._sleep()

@@ -128,6 +128,24 @@ def test_none_explores_without_budget_in_a_loop_in_a_conversation_or_with_limits
     assert names(decision)[0] == "fast"
 
 
+DUE = Guide(due=frozenset({"math"}))
+
+
+def test_a_baseline_that_is_due_gets_the_next_request() -> None:
+    decision = ask(*FLEET, guide=DUE)
+    assert names(decision) == ["slow", "fast"]
+    assert isinstance(decision, Decision)
+    assert (decision.reason, decision.propensity) == (reasons.BASELINE_SHARE, 1.0)
+
+
+@pytest.mark.parametrize(
+    "kept_from",
+    [{"by": route(prefer=prefer("fast"))}, {"home": Home("fast", 1.0)}, {"last_role": "tool"}],
+)
+def test_but_none_that_the_route_does_not_name_or_from_a_conversation(kept_from: dict[str, Any]) -> None:
+    assert names(ask(*FLEET, **{"guide": DUE} | kept_from))[0] == "fast"
+
+
 CHAT = ServiceClass("chat", limits=Limits(tpot=1.0))
 BULK = ServiceClass("bulk")
 ROLES = Guide(plan={TARGET: Plan({"chat": frozenset({"a"}), "bulk": frozenset({"b", "c"})}, caps={"a": 2})})

@@ -63,3 +63,14 @@ def test_decoding_takes_longer_beside_prompts_of_late() -> None:
     for at in range(100, 200):
         prefill.add(float(at), 25_000)
     assert prefill.stretch(199.0) == pytest.approx(5.0), "never without end"
+
+
+def test_an_estimate_is_put_right_later() -> None:
+    prefill = Prefill(1e-4)
+    prefill.add(1.0, 100)
+    prefill.add(3.0, 100)
+    prefill.add(1.0, -40)
+    prefill.add(0.5, 7)
+    assert prefill.between(0.6, 1.0) == 60.0
+    assert prefill.between(0.0, 0.6) == 7.0
+    assert prefill.between(2.0, 3.0) == 100.0

@@ -16,8 +16,10 @@ from gateway.core.breaker import (
 from gateway.core.budget import BudgetSettings
 from gateway.core.decide import Candidate, Decision
 from gateway.core.failover import GiveUp
-from gateway.core.fleet import Backend, BackendState
+from gateway.core.fleet import Backend, BackendState, Guide
 from gateway.core.outcome import Attempt
+from gateway.core.plan import Plan
+from gateway.core.predict import ServerModel
 from gateway.runtime.fleet import Fleet
 from tests.factories import backend, load
 
@@ -466,3 +468,48 @@ async def test_a_server_that_warms_up_is_looked_at_again_and_again() -> None:
     task = await waiting(one, clock)
     clock.now = 9.9
     assert await task == "a"
+
+
+def test_what_was_learnt_is_in_the_snapshots_and_outlives_a_reload() -> None:
+    one = fleet("a", "b")
+    model, guide = ServerModel("x"), Guide(explorable=frozenset({"math"}))
+    one.learnt({"a": model})
+    one.guide(guide)
+    assert [state.model for state in one.snapshot.states] == [model, None]
+    one.dispatched("a")
+    one.replace([backend("a"), backend("c")], "f2")
+    assert one.snapshot.guide is guide
+    assert [state.model for state in one.snapshot.states] == [model, None]
+    one.learnt({"a": model})
+    assert one.snapshot.states[0].model is model
+
+
+def test_new_roles_are_news_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = fleet("a")
+    heard = []
+    monkeypatch.setattr(one.queue, "news", lambda: heard.append(1))
+    one.guide(Guide(explorable=frozenset({"math"}), plan=one.snapshot.guide.plan))
+    assert not heard
+    one.guide(Guide(plan={"m": Plan()}))
+    assert heard
+
+
+def test_counts_are_told_as_they_change() -> None:
+    one = fleet("a")
+    told = []
+    one.on_count = lambda name, count: told.append((name, count))
+    one.dispatched("a")
+    one.dispatched("a")
+    one.finished("a", Attempt("a", "done", "", 200, 0.0, 0.0))
+    assert told == [("a", 1), ("a", 2), ("a", 1)]
+
+
+def test_how_busy_all_are_is_a_share_of_their_limits() -> None:
+    one = Fleet([backend("a", max_in_flight=2), backend("b", max_in_flight=6, method="mtp")], "f")
+    one.dispatched("a")
+    one.dispatched("b")
+    assert one.busy == 0.25
+    assert [one.is_baseline(name) for name in ("a", "b", "z")] == [True, False, False]
+    for name in "ab":
+        one.down(name, "x")
+    assert one.busy == 1.0

@@ -189,3 +189,26 @@ async def test_no_wake_up_is_lost_and_nobody_is_overtaken_within_a_kind(seed):
         served = [number for number in rooms.served if number in numbers]
         assert served == sorted(served)
         assert set(numbers) - gone <= set(served)
+
+
+async def test_the_higher_priority_looks_first_and_among_equals_who_came_first() -> None:
+    queue = Queue(lambda: None)
+    found: list[str] = []
+
+    async def waits(name: str, priority: int) -> None:
+        def look() -> str:
+            found.append(name)
+            return name
+
+        await queue.wait(name, look, 5.0, priority)
+
+    tasks = [
+        asyncio.create_task(waits(name, priority))
+        for name, priority in (("bulk-1", 0), ("bulk-2", 0), ("chat-1", 2), ("chat-2", 2))
+    ]
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert len(queue) == 4
+    queue.news()
+    await asyncio.gather(*tasks)
+    assert found == ["chat-1", "chat-2", "bulk-1", "bulk-2"]

@@ -1,0 +1,265 @@
+"""Owner of all that is learnt: feeds the learner, publishes models and roles into the fleet's snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from gateway.core import reasons
+from gateway.core.classes import DEFAULT
+from gateway.core.demand import Demand
+from gateway.core.fleet import Guide
+from gateway.core.learn import Learner
+from gateway.core.observe import (
+    Told,
+    arm,
+    fingerprint,
+    finished,
+    probabilities,
+    running,
+    steps_per_event,
+    tell,
+)
+from gateway.core.outcome import OK
+from gateway.core.plan import Kind, Plan
+from gateway.core.policy import FROZEN, STATIC
+from gateway.core.purse import Purse
+from gateway.runtime import clock
+from gateway.runtime.homes import Homes
+from gateway.runtime.occupancy import Occupancy
+from gateway.runtime.planner import Planner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from gateway.core.classes import ServiceClass
+    from gateway.core.classify import Classification
+    from gateway.core.decide import Decision
+    from gateway.core.fleet import BackendState
+    from gateway.core.observe import Progress
+    from gateway.core.outcome import Record
+    from gateway.core.plan import Wanted
+    from gateway.core.policy import Policy
+    from gateway.core.predict import ServerModel
+    from gateway.runtime.fleet import Fleet
+
+_log = logging.getLogger(__name__)
+
+PUBLISH_SECONDS: Final = 1.0
+PLAN_SECONDS: Final = 5.0
+
+KNEE: Final = 0.7
+"""Share of all requests that the servers' batches hold from which nothing is explored."""
+
+_MOST_TOLD: Final = 50_000
+"""Streams whose progress is remembered; far more than run at a time."""
+
+_ADAPT: Final = 0.05
+"""Share of each new answer in what is known of a server's steps for an event."""
+
+
+class Learning:
+    """What the gateway learns of its servers. One event loop owns it.
+
+    Attributes:
+        homes: Where conversations were answered last.
+        purse: Budgets of exploration.
+        plans: By target, the roles in force.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        policy: Policy,
+        *,
+        progress: Callable[[], Iterable[Progress]] = tuple,
+        now: Callable[[], float] = clock.monotonic,
+    ) -> None:
+        """Know what the policy's file says.
+
+        Args:
+            fleet: Gets what was learnt, and tells how many requests each server has.
+            policy: The policy in force.
+            progress: Gives the streams that run.
+            now: Monotonic seconds.
+        """
+        self.homes = Homes()
+        self.purse = Purse()
+        self.plans: Mapping[str, Plan] = {}
+        self._fleet = fleet
+        self._progress = progress
+        self._now = now
+        self._learner = Learner()
+        self._occupancy = Occupancy()
+        self._demand: dict[str, Demand] = defaultdict(Demand)
+        self._planners: dict[str, Planner] = defaultdict(Planner)
+        self._told: dict[str, Told] = {}
+        self._steps: dict[str, float] = {}
+        self._policy = policy
+        fleet.on_count = self._counted
+        self.govern(policy)
+
+    def govern(self, policy: Policy) -> None:
+        """Put another policy, or another fleet, in force."""
+        self._policy = policy
+        known, now = policy.learning.known, self._now()
+        states = self._fleet.snapshot.states
+        for state in states:
+            self._learner.arm(state.backend.name, arm(state.backend, known.get(state.backend.name)), now)
+        for gone in self._learner.backends - {state.backend.name for state in states}:
+            self._learner.drop(gone)
+            self._occupancy.forget(gone)
+            self._steps.pop(gone, None)
+        self.publish()
+
+    def restarted(self, backend: str) -> None:
+        """A server was started anew."""
+        self._learner.restarted(backend)
+
+    def asked(self, service: ServiceClass, classification: Classification, target: str) -> None:
+        """A request came."""
+        self._demand[target].arrived(service.name, probabilities(classification), self._now())
+
+    def decided(self, decision: Decision, workload: str) -> None:
+        """A request goes where a decision says."""
+        settings = self._policy.learning
+        if not (settings.explore or settings.floor):
+            return
+        first = decision.candidates[0]
+        baseline = self._fleet.is_baseline(first.backend)
+        before = self.purse.explorable(), self.purse.due()
+        self.purse.decided(
+            workload,
+            settings.explore,
+            settings.floor,
+            explored=decision.reason == reasons.EXPLORES,
+            baseline=baseline,
+            cost=first.cost,
+            lost=first.cost - min(one.cost for one in decision.candidates),
+        )
+        if (self.purse.explorable(), self.purse.due()) != before:
+            self._guide()
+
+    def on_record(self, record: Record) -> None:
+        """Take in a finished request."""
+        now = self._now()
+        self.homes.on_record(record)
+        target = record.decision.target
+        demand = self._demand.get(target)
+        if demand is not None:
+            demand.ended(record.decision.service, now, kept=self._kept(record))
+        told = self._told.pop(record.request_id, None)
+        if self._policy.learning.mode == FROZEN:
+            return
+        if (sample := finished(record, told, self._occupancy)) is not None:
+            self._learner.update(sample)
+            if (steps := steps_per_event(record)) is not None:
+                known = self._steps.get(record.backend, 1.0)
+                self._steps[record.backend] = known + _ADAPT * (steps - known)
+
+    def _kept(self, record: Record) -> bool | None:
+        """Whether an answer kept the limits of its class; None where it has none, or there was no answer."""
+        service = self._service(record.decision.service)
+        if not service.limits.any or record.outcome.status != OK:
+            return None
+        return service.limits.kept(record.outcome.ttft, record.outcome.tpot)
+
+    def _service(self, name: str) -> ServiceClass:
+        return next((one for one in self._policy.classes if one.name == name), DEFAULT)
+
+    def look(self) -> None:
+        """Take in what the running streams tell."""
+        if self._policy.learning.mode == FROZEN:
+            return
+        here = set()
+        for one in self._progress():
+            here.add(one.request_id)
+            told = self._told.get(one.request_id)
+            steps = self._steps.get(one.backend, 1.0)
+            if (sample := running(one, told, steps, self._occupancy)) is not None:
+                self._learner.update(sample)
+                self._told[one.request_id] = tell(one, told)
+        if len(self._told) > _MOST_TOLD:  # records that were dropped on their way leave theirs behind
+            self._told = {name: told for name, told in self._told.items() if name in here}
+
+    def publish(self) -> None:
+        """Hand what is known to the snapshots."""
+        learning = self._policy.learning
+        models = learning.known if learning.mode == FROZEN else self._learner.publish(self._now())
+        self._fleet.learnt(models)
+        self._guide()
+
+    def _guide(self) -> None:
+        calm = self._fleet.busy < KNEE
+        self._fleet.guide(
+            Guide(
+                plan=self.plans,
+                explorable=self.purse.explorable() if calm else frozenset(),
+                due=self.purse.due(),
+            )
+        )
+
+    @property
+    def models(self) -> Mapping[str, ServerModel]:
+        """What is known, by backend."""
+        return {
+            state.backend.name: state.model
+            for state in self._fleet.snapshot.states
+            if state.model is not None
+        }
+
+    async def run(self) -> None:
+        """Publish each second, plan every few; until cancelled."""
+        ticks = 0
+        while True:
+            await asyncio.sleep(PUBLISH_SECONDS)
+            self.look()
+            self.publish()
+            ticks += 1
+            if ticks % round(PLAN_SECONDS / PUBLISH_SECONDS) == 0:
+                await self.plan()
+
+    async def plan(self) -> None:
+        """Make the roles anew, beside the event loop."""
+        if self._policy.learning.mode == STATIC:
+            self.plans = {}
+            self._guide()
+            return
+        limits = {one.name: one.limits for one in (*self._policy.classes, DEFAULT)}
+        now = self._now()
+        plans: dict[str, Plan] = {}
+        for target, demand in tuple(self._demand.items()):
+            kinds = self._kinds(target, now)
+            wanted = demand.wanted(limits, now)
+            if kinds and wanted:
+                plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
+        self.plans = plans
+        self._guide()
+
+    def _planned(self, target: str, kinds: list[Kind], wanted: tuple[Wanted, ...], now: float) -> Plan:
+        try:
+            return self._planners[target].plan(kinds, wanted, now)
+        except ValueError:
+            _log.exception("no plan for %s", target)
+            return self.plans.get(target, Plan())
+
+    def _kinds(self, target: str, now: float) -> list[Kind]:
+        """The servers of a target that are up, those with one configuration together."""
+        kinds: dict[str, list[str]] = defaultdict(list)
+        models: dict[str, ServerModel] = {}
+        for state in self._fleet.snapshot.states:
+            backend = state.backend
+            if backend.target == target and state.model is not None and _is_up(state, now):
+                kinds[fingerprint(backend)].append(backend.name)
+                models.setdefault(fingerprint(backend), state.model)
+        return [Kind(tuple(names), models[key]) for key, names in kinds.items()]
+
+    def _counted(self, backend: str, count: int) -> None:
+        self._occupancy.change(backend, float(count), self._now())
+
+
+def _is_up(state: BackendState, now: float) -> bool:
+    """Whether a backend takes requests; a full one does, soon."""
+    return state.healthy and state.breaker.until <= now

@@ -1,0 +1,66 @@
+"""How many requests each backend had, for as long as anybody may ask."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Final
+
+REMEMBERED: Final = 600.0
+"""Seconds for which it is known; longer than almost all answers take."""
+
+
+@dataclass(slots=True)
+class _History:
+    """Times at which the number changed, the number since then, and the request-seconds before."""
+
+    times: list[float] = field(default_factory=list)
+    counts: list[float] = field(default_factory=list)
+    areas: list[float] = field(default_factory=list)
+
+    def change(self, count: float, now: float) -> None:
+        area = self.area(now)
+        self.times.append(now)
+        self.counts.append(count)
+        self.areas.append(area)
+        half = len(self.times) // 2
+        if self.times[half] < now - REMEMBERED:
+            del self.times[:half], self.counts[:half], self.areas[:half]
+
+    def place(self, at: float) -> int:
+        return bisect_right(self.times, at) - 1
+
+    def area(self, at: float) -> float:
+        place = self.place(at)
+        if place < 0:
+            return self.areas[0] if self.areas else 0.0
+        return self.areas[place] + self.counts[place] * (at - self.times[place])
+
+
+class Occupancy:
+    """In-flight counts by backend. One event loop owns it."""
+
+    def __init__(self) -> None:
+        self._histories: dict[str, _History] = {}
+
+    def change(self, backend: str, count: float, now: float) -> None:
+        """A backend has another number of requests from now on."""
+        self._histories.setdefault(backend, _History()).change(count, now)
+
+    def forget(self, backend: str) -> None:
+        """A backend is gone."""
+        self._histories.pop(backend, None)
+
+    def mean(self, backend: str, since: float, until: float) -> float:
+        """Mean number in a time, at least 1: whoever asks was there."""
+        history = self._histories.get(backend)
+        if history is None or until <= since:
+            return 1.0
+        return max(1.0, (history.area(until) - history.area(since)) / (until - since))
+
+    def at(self, backend: str, moment: float) -> float:
+        """Number at a moment, changes of that very moment counted."""
+        history = self._histories.get(backend)
+        if history is None or (place := history.place(moment)) < 0:
+            return 0.0
+        return history.counts[place]

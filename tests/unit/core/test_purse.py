@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import random
+
+from gateway.core.purse import BURST, DEBT, Purse
+
+
+def spend(purse: Purse, *, explored: bool = False, baseline: bool = False, **given: float) -> None:
+    cost, lost = given.get("cost", 5.0), given.get("lost", 0.0)
+    share, floor = given.get("share", 0.03), given.get("floor", 0.0)
+    purse.decided("math", share, floor, explored=explored, baseline=baseline, cost=cost, lost=lost)
+
+
+def test_budget_is_earned_by_requests_and_saved_up_to_a_limit() -> None:
+    purse = Purse()
+    assert purse.explorable() == frozenset()
+    for _ in range(35):
+        spend(purse)
+    assert purse.explorable() == {"math"}
+    for _ in range(1000):
+        spend(purse)
+    explored = 0
+    while "math" in purse.explorable():
+        spend(purse, explored=True)
+        explored += 1
+    assert explored <= BURST + 1
+    assert (purse.explored, purse.requests) == (explored, 1035 + explored)
+
+
+def test_in_any_stretch_the_share_holds() -> None:
+    purse, draws = Purse(), random.Random(3)  # noqa: S311 - no secret
+    history = []
+    for _ in range(3000):
+        explores = "math" in purse.explorable() and draws.random() < 0.5
+        spend(purse, explored=explores)
+        history.append(explores)
+    for length in (50, 200, 1000):
+        for start in range(0, 3000 - length, 37):
+            assert sum(history[start : start + length]) <= 0.03 * length + BURST
+
+
+def test_what_exploration_loses_is_bounded_too() -> None:
+    purse = Purse()
+    for _ in range(200):
+        spend(purse)
+    assert purse.explorable() == {"math"}
+    spend(purse, explored=True, lost=100.0)
+    assert purse.explorable() == frozenset()
+    for _ in range(3000):
+        spend(purse)
+    assert purse.explorable() == {"math"}
+
+
+def test_a_baseline_is_due_when_its_floor_is_missed() -> None:
+    purse = Purse()
+    for _ in range(int(DEBT / 0.01) + 1):
+        spend(purse, floor=0.01)
+    assert purse.due() == {"math"}
+    spend(purse, floor=0.01, baseline=True)
+    assert purse.due() == frozenset()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.core.predict import GREEDY, SAMPLED, Cell, ServerModel
+from gateway.policy.learned import UnusableLearnedError, dump, parse
+from tests.factories import SERVER_MODEL
+
+MODEL = replace(
+    SERVER_MODEL,
+    steps_per_token={
+        Cell("code", 0, SAMPLED): 0.25,
+        Cell("code", 0, GREEDY): 0.2501,
+        Cell("code", 2, GREEDY): 0.5,
+    },
+    output_tokens={"code": 400.0},
+    evidence={"code": 12.0},
+)
+
+
+def test_what_is_written_is_read_again() -> None:
+    (name, found), *more = parse(dump({"a": MODEL})).items()
+    assert (name, more) == ("a", [])
+    assert found.fingerprint == "one"
+    assert found.steps_per_token == {Cell("code", 0, SAMPLED): 0.25, Cell("code", 2, GREEDY): 0.5}
+    assert found.other_steps_per_token == pytest.approx(0.4)
+    assert found.step_seconds == pytest.approx(MODEL.step_seconds, rel=1e-3)
+    assert (found.prefill_seconds, found.output_tokens, found.other_output_tokens) == (
+        1e-5,
+        {"code": 400.0},
+        300.0,
+    )
+    assert (found.prompt_tokens, found.evidence) == ({"chat": 300.0, "code": 300.0}, {"code": 12.0})
+
+
+def test_the_file_says_what_it_is() -> None:
+    text = dump({"a": ServerModel("x", prompt_tokens={"chat": 0.0})}, "mine.yaml")
+    assert text.startswith("# What a gateway has learnt")
+    assert "mine.yaml" in text
+    assert "other: 1.0" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "no YAML"),
+        ("version: 2\nservers: {}\n", "version: Input should be 1"),
+        ("3", "the file: "),
+        ("version: 1\nservers: {a: {fingerprint: x}}", "servers.a.steps_per_token: Field required"),
+        (dump({"a": MODEL}).replace("code/8192/greedy", "code/8192/how"), "is no WORKLOAD/FROM/SAMPLING"),
+        (dump({"a": MODEL}).replace("code/8192/greedy", "code/8192"), "is no WORKLOAD/FROM/SAMPLING"),
+    ],
+)
+def test_what_is_no_such_file_is_told(text: str, why: str) -> None:
+    with pytest.raises(UnusableLearnedError, match=why):
+        parse(text)

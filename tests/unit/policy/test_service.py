@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.core.plan import Limits
+from gateway.core.policy import AUTO, CANARY, FROZEN, SHADOW, STATIC, Policy
+from gateway.policy.learned import dump
+from gateway.policy.load import Invalid, Loaded, load_policy
+from tests.factories import SERVER_MODEL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUTES = "version: 1\nroutes: [{name: all, prefer: [any]}]\n"
+
+
+def policy(text: str, folder: Path | None = None) -> Policy:
+    loaded = load_policy(ROUTES + text, folder=folder)
+    assert isinstance(loaded, Loaded), loaded
+    return loaded.value
+
+
+def problems(text: str, folder: Path | None = None) -> list[str]:
+    loaded = load_policy(ROUTES + text, folder=folder)
+    assert isinstance(loaded, Invalid)
+    return [str(one) for one in loaded.problems]
+
+
+def test_a_policy_is_static_unless_it_says_otherwise() -> None:
+    learning = policy("").learning
+    assert (learning.mode, learning.share, learning.explore, learning.floor) == (STATIC, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("written", "mode", "share", "explore", "floor"),
+    [
+        ("shadow", SHADOW, 0.0, 0.0, 0.0),
+        ("{canary: 10%}", CANARY, 0.1, 0.03, 0.01),
+        ("auto, explore: 1%, floor: 0", AUTO, 1.0, 0.01, 0.0),
+    ],
+)
+def test_modes_say_who_decides(written: str, mode: str, share: float, explore: float, floor: float) -> None:
+    learning = policy(f"learning: {{mode: {written}}}\n").learning
+    assert (learning.mode, learning.share) == (mode, share)
+    assert (learning.explore, learning.floor) == (explore, floor)
+
+
+def test_a_frozen_policy_goes_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "learned.yaml").write_text(dump({"a": SERVER_MODEL}))
+    learning = policy("learning: {mode: frozen, file: learned.yaml}\n", tmp_path).learning
+    assert (learning.mode, learning.share, learning.explore) == (FROZEN, 1.0, 0.0)
+    assert set(learning.known) == {"a"}
+
+
+def test_the_file_is_part_of_the_revision(tmp_path: Path) -> None:
+    revisions = set()
+    for known in ({}, {"a": SERVER_MODEL}):
+        (tmp_path / "learned.yaml").write_text(dump(known))
+        revisions.add(policy("learning: {mode: auto, file: learned.yaml}\n", tmp_path).revision)
+    assert len(revisions) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (
+            "learning: {mode: clever}\n",
+            "'clever' is not a mode; write static, shadow, auto, frozen or {canary: 10%}",
+        ),
+        ("learning: {mode: {canary: 30}}\n", "the share 30 is not between 0 and 1"),
+        ("learning: {mode: frozen}\n", "there is nothing to go by"),
+        ("learning: {file: no.yaml}\n", "'no.yaml' cannot be used: No such file or directory"),
+        ("learning: {file: bad.yaml}\n", "'bad.yaml' cannot be used: version: Field required"),
+        ("classes: [{name: a, match: {key_sha256: [x]}}]\n", "'x' is not a SHA-256 digest"),
+        ("classes: [{name: a, tpot: 20}]\n", "20 is not a duration"),
+        ("classes: [{name: a}, {name: a}]\n", "there already is a class 'a', at line 3"),
+    ],
+)
+def test_mistakes_are_told(text: str, wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("servers: {}\n")
+    assert any(wrong in one for one in problems(text, tmp_path))
+
+
+def test_without_a_folder_the_file_is_not_read() -> None:
+    loaded = load_policy(ROUTES + "learning: {file: learned.yaml}\n")
+    assert isinstance(loaded, Loaded)
+    assert "was not read" in str(loaded.warnings[0])
+
+
+def test_classes_are_compiled() -> None:
+    digest = sha256(b"secret").hexdigest()
+    found = policy(
+        "trust_class: false\nclasses:\n"
+        "  - name: interactive\n    ttft: 1s\n    tpot: 20ms\n    priority: 2\n    wait: 3s\n"
+        f"    match: {{header: {{X-Team: 'chat.*'}}, key_sha256: {digest}, tenant: [t], endpoint: chat, model: m,\n"
+        "            stream: true, min_max_tokens: 1, max_max_tokens: 99}\n"
+        "  - {name: bulk}\n"
+    )
+    assert not found.trust_class
+    one, bulk = found.classes
+    assert (one.name, one.limits, one.priority, one.wait) == ("interactive", Limits(1.0, 0.02), 2, 3.0)
+    match = one.match
+    assert match.headers[b"x-team"].fullmatch(b"chat-1")
+    assert match.keys == {sha256(b"secret").digest()}
+    assert (match.tenants, match.endpoints, match.models) == ({"t"}, {"chat"}, {"m"})
+    assert (match.stream, match.min_max_tokens, match.max_max_tokens) == (True, 1, 99)
+    assert (bulk.limits, bulk.wait) == (Limits(), None)

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.core import reasons
+from gateway.core.choice import Candidate
+from gateway.core.classes import DEFAULT, ServiceClass
+from gateway.core.classify import Classification
+from gateway.core.decide import Decision
+from gateway.core.features import Hints
+from gateway.core.observe import Progress
+from gateway.core.outcome import Attempt, Outcome, Record, Speculation, Usage
+from gateway.core.plan import Limits
+from gateway.core.policy import AUTO, FROZEN, STATIC, Policy
+from gateway.core.policy import Learning as Settings
+from gateway.core.predict import Home
+from gateway.runtime import learning as module
+from gateway.runtime.fleet import Fleet
+from gateway.runtime.learning import Learning
+from tests.factories import SERVER_MODEL, TARGET, backend, features, policy, record
+
+CHAT = ServiceClass("chat", limits=Limits(tpot=0.018))
+MATH = Classification("math", 0.9, "hint")
+AUTOMATIC = Settings(AUTO, 1.0, explore=0.05, floor=0.01)
+DRAFT = backend("a", method="mtp", draft_tokens=4)
+PLAIN = backend("b")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stand:
+    """Something that learns, on a clock that stands."""
+
+    def __init__(self, settings: Settings = AUTOMATIC, *backends: Any, **given: Any) -> None:
+        self.clock = Clock()
+        self.fleet = Fleet(backends or (DRAFT, PLAIN), "f", now=self.clock)
+        self.streams: list[Progress] = []
+        self.policy: Policy = policy(learning=settings, **given)
+        self.learning = Learning(self.fleet, self.policy, progress=lambda: self.streams, now=self.clock)
+
+    def answer(self, name: str = "a", **outcome: Any) -> None:
+        started = self.clock.now
+        self.fleet.dispatched(name)
+        self.learning.asked(CHAT, MATH, TARGET)
+        self.clock.now += 4.5
+        attempt = Attempt(name, "done", "", 200, started, self.clock.now)
+        self.fleet.finished(name, attempt)
+        self.learning.on_record(answered(name, attempt, **outcome))
+
+
+def decision(first: str = "a", reason: str = reasons.LOWEST_COST) -> Decision:
+    candidates = (Candidate(first, 5.0, (5.0,)), Candidate("c", 4.0, (4.0,)))
+    return Decision("all", TARGET, candidates, (), reason, 1.0, 3, "p", "f", "chat")
+
+
+def answered(name: str, attempt: Attempt, **given: Any) -> Record:
+    fields: dict[str, Any] = {
+        "ttft": 0.5, "decode_seconds": 4.0, "events": 41, "usage": Usage(100, 101, 0),
+        "speculation": Speculation("exact", steps=40, drafted=160, accepted=60),
+    }  # fmt: skip
+    done = record(Outcome("ok", 200, **fields | given), session="s")
+    return replace(
+        done, decision=decision(name), attempts=(attempt,), backend=name, method="mtp", draft_tokens=4,
+        ended=attempt.ended,
+    )  # fmt: skip
+
+
+def test_what_answers_tell_is_published_into_the_snapshot() -> None:
+    stand = Stand()
+    for _ in range(30):
+        stand.answer()
+    stand.learning.publish()
+    model = stand.learning.models["a"]
+    assert model.step(1.0) == pytest.approx(0.1, rel=0.1)
+    assert model.other_steps_per_token < 0.5
+    assert stand.fleet.snapshot.states[0].model is model
+    assert stand.learning.homes.of(Hints(session="s"), stand.clock.now) == Home("a", 201.0)
+
+
+def test_a_policy_begins_with_what_its_file_says() -> None:
+    stand = Stand(replace(AUTOMATIC, known={"a": SERVER_MODEL}))
+    assert stand.learning.models["a"].step_seconds == pytest.approx(SERVER_MODEL.step_seconds)
+    assert stand.learning.models["a"].prefill_seconds == SERVER_MODEL.prefill_seconds
+    assert stand.learning.models["b"].prefill_seconds != SERVER_MODEL.prefill_seconds
+
+
+def test_a_frozen_one_goes_by_it_alone() -> None:
+    stand = Stand(Settings(FROZEN, 1.0, known={"a": SERVER_MODEL}))
+    stand.answer()
+    stand.learning.look()
+    stand.learning.publish()
+    assert stand.learning.models == {"a": SERVER_MODEL}
+
+
+def test_running_streams_tell_and_their_end_tells_the_rest() -> None:
+    stand = Stand()
+    stream = Progress("r", "a", features(prompt_chars=400), MATH, 100.0, 100.5, 102.5, 41)
+    stand.streams = [stream]
+    stand.clock.now = 102.5
+    stand.learning.look()
+    stand.learning.look()
+    stand.learning.publish()
+    told = stand.learning.models["a"]
+    assert told.measured > 0.0
+    attempt = Attempt("a", "done", "", 200, 100.0, 103.5)
+    stand.learning.on_record(answered("a", attempt, events=51, decode_seconds=2.5))
+    stand.learning.publish()
+    assert stand.learning.models["a"].measured > told.measured
+    assert stand.learning.models["a"].measured < 2.5 * told.measured
+
+
+def test_what_lost_records_leave_behind_is_swept_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_TOLD", 1)
+    stand = Stand()
+    stream = Progress("r", "a", features(), MATH, 100.0, 100.5, 102.5, 41)
+    stand.streams = [stream, replace(stream, request_id="s")]
+    stand.learning.look()
+    stand.streams = stand.streams[1:]
+    stand.learning.look()
+    assert set(stand.learning._told) == {"s"}
+
+
+def test_servers_that_come_and_go_are_learnt_about_and_forgotten() -> None:
+    stand = Stand()
+    stand.answer()
+    stand.fleet.replace([PLAIN, backend("c")], "g")
+    stand.learning.govern(stand.policy)
+    assert set(stand.learning.models) == {"b", "c"}
+    stand.learning.restarted("b")
+
+
+def test_budgets_change_what_may_be_explored_at_once() -> None:
+    stand = Stand()
+    for _ in range(25):
+        stand.learning.decided(decision(), "math")
+    assert stand.fleet.snapshot.guide.explorable == {"math"}
+    stand.learning.decided(decision(reason=reasons.EXPLORES), "math")
+    assert stand.fleet.snapshot.guide.explorable == frozenset()
+    for _ in range(300):
+        stand.learning.decided(decision(), "math")
+    assert stand.fleet.snapshot.guide.due == {"math"}
+    stand.learning.decided(decision("b"), "math")
+    assert stand.fleet.snapshot.guide.due == frozenset()
+
+
+def test_without_budgets_nothing_is_counted() -> None:
+    stand = Stand(Settings(STATIC))
+    stand.learning.decided(decision(), "math")
+    assert stand.learning.purse.requests == 0
+
+
+def test_nothing_is_explored_above_the_knee() -> None:
+    stand = Stand(AUTOMATIC, replace(DRAFT, max_in_flight=4))
+    for _ in range(25):
+        stand.learning.decided(decision(), "math")
+    for _ in range(3):
+        stand.fleet.dispatched("a")
+    stand.learning.publish()
+    assert stand.fleet.snapshot.guide.explorable == frozenset()
+
+
+async def test_roles_are_planned_from_what_is_asked_for() -> None:
+    replicas = [backend(name) for name in "abcd"]
+    known = dict.fromkeys("abcd", SERVER_MODEL)
+    stand = Stand(replace(AUTOMATIC, known=known), *replicas, classes=(CHAT,))
+    for _ in range(8):
+        stand.learning.asked(CHAT, MATH, TARGET)
+        stand.learning.asked(DEFAULT, MATH, TARGET)
+    stand.clock.now += 1.0
+    await stand.learning.plan()
+    plan = stand.fleet.snapshot.guide.plan[TARGET]
+    assert plan.roles["chat"]
+    assert plan.roles["chat"] | plan.roles["default"] == set("abcd")
+    stand.fleet.down("a", "gone")
+    await stand.learning.plan()
+    plan = stand.learning.plans[TARGET]
+    assert plan.roles["chat"] | plan.roles["default"] == set("bcd")
+
+
+async def test_a_plan_that_cannot_be_made_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand = Stand(AUTOMATIC, classes=(CHAT,))
+    stand.learning.asked(CHAT, MATH, TARGET)
+    await stand.learning.plan()
+    before = stand.learning.plans[TARGET]
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(stand.learning._planners[TARGET], "plan", fail)
+    await stand.learning.plan()
+    assert stand.learning.plans[TARGET] is before
+
+
+def test_answers_tell_whether_they_kept_their_limits() -> None:
+    stand = Stand(AUTOMATIC, classes=(CHAT,))
+    for _ in range(30):
+        stand.clock.now -= 4.4
+        stand.answer()
+    (wanted,) = stand.learning._demand[TARGET].wanted({"chat": CHAT.limits}, stand.clock.now)
+    assert wanted.kept == 0.0
+    assert wanted.in_flight == 0.0
+
+
+def test_a_static_policy_has_no_roles() -> None:
+    stand = Stand(Settings(STATIC), classes=(CHAT,))
+    stand.learning.asked(CHAT, MATH, TARGET)
+    asyncio.run(stand.learning.plan())
+    assert stand.learning.plans == {}
+
+
+async def test_it_publishes_and_plans_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PUBLISH_SECONDS", 0.001)
+    monkeypatch.setattr(module, "PLAN_SECONDS", 0.002)
+    stand = Stand(AUTOMATIC, classes=(CHAT,))
+    stand.answer()
+    planned = asyncio.Event()
+    monkeypatch.setattr(stand.learning, "plan", lambda: _set(planned))
+    running = asyncio.create_task(stand.learning.run())
+    await asyncio.wait_for(planned.wait(), 5)
+    running.cancel()
+    assert stand.learning.models["a"].evidence
+
+
+async def _set(event: asyncio.Event) -> None:
+    event.set()

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from gateway.runtime.occupancy import REMEMBERED, Occupancy
+
+
+def test_the_mean_is_over_time() -> None:
+    occupancy = Occupancy()
+    for count, at in ((1, 0.0), (3, 1.0), (2, 3.0)):
+        occupancy.change("a", count, at)
+    assert occupancy.mean("a", 0.0, 4.0) == pytest.approx((1 + 6 + 2) / 4)
+    assert occupancy.mean("a", 1.5, 2.5) == 3.0
+    assert [occupancy.at("a", moment) for moment in (-1.0, 0.0, 0.9, 1.0, 9.0)] == [0.0, 1.0, 1.0, 3.0, 2.0]
+
+
+def test_who_asks_was_there() -> None:
+    occupancy = Occupancy()
+    assert occupancy.mean("a", 0.0, 1.0) == 1.0
+    assert occupancy.at("a", 0.0) == 0.0
+    occupancy.change("a", 0, 0.0)
+    assert occupancy.mean("a", 0.0, 1.0) == 1.0
+    assert occupancy.mean("a", 1.0, 1.0) == 1.0
+
+
+def test_old_changes_are_forgotten() -> None:
+    occupancy = Occupancy()
+    for at in range(5000):
+        occupancy.change("a", at % 2, float(at))
+    assert len(occupancy._histories["a"].times) < 2 * REMEMBERED + 10
+    assert occupancy.mean("a", 4990.0, 4998.0) == 1.0
+    occupancy.change("b", 3, 0.0)
+    assert occupancy.mean("b", -5.0, 1.0) == 1.0
+    occupancy.forget("a")
+    assert occupancy.at("a", 4999.0) == 0.0
