@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from backends.sweep.plan import Plan
-    from backends.sweep.stats import Interval, Measured, Results
+    from backends.sweep.results import Results
+    from backends.sweep.stats import Interval, Measured
 
 SOURCE = "specroute sweep"
 

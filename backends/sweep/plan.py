@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from backends.sweep.cost import Point, most, predicted
 from backends.sweep.model import BASELINE, Candidate, Cell, Condition
+from backends.sweep.stats import may_exceed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from backends.sweep.stats import Interval, Results
+    from backends.sweep.results import Results
+    from backends.sweep.stats import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Plan:
         if cell.candidate.is_baseline or self.exhaustive:
             return not self._exact(cell)
         if measured is None:
-            return not self.hopeless(cell)
+            return not self.hopeless(cell) or self._leads(cell.candidate, cell.condition)
         return not self._exact(cell) and self._in_question(cell)
 
     def hopeless(self, cell: Cell) -> bool:
@@ -183,21 +185,27 @@ class Plan:
         found = self.results.speedup(cell)
         return found is not None and found.half_width <= self.settings.precision
 
+    def _leads(self, candidate: Candidate, condition: Condition) -> bool:
+        """Whether a candidate is the best for another workload: it may be the one to serve all of them."""
+        return any(
+            (best := self.best(one)) is not None and best[0] == candidate
+            for one in self.conditions
+            if one._replace(workload=condition.workload) == condition
+        )
+
     def _in_question(self, cell: Cell) -> bool:
         """Whether another round of a measured cell can change the choice, by more than noise."""
         best, own = self.best(cell.condition), self.results.speedup(cell)
-        if best is None or own is None or best[1].low is None or own.high is None:
+        if best is None or own is None:
             return True
-        margin = math.exp(self.settings.precision)
         if best[0] != cell.candidate:
-            return own.high > best[1].low * margin
+            return may_exceed(own, best[1], self.settings.precision)
         rivals = (
             self.results.speedup(Cell(one, cell.condition))
             for one in self._measured(cell.condition)
             if one != cell.candidate
         )
-        highest = max((one.high for one in rivals if one is not None and one.high is not None), default=0.0)
-        return highest > best[1].low * margin
+        return any(one is not None and may_exceed(one, own, self.settings.precision) for one in rivals)
 
     def _worth_it(self) -> Iterator[Candidate]:
         """Draft lengths between those of a family that promise more than noise over the best measured one."""

@@ -12,13 +12,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from backends.sweep.model import BASELINE, Cell
 from gateway.core.gain import MIN_DECODE_TOKENS, MIN_REQUESTS, Speedup, Sums, TooFew, compare, student
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from backends.sweep.model import Round, Sample
+    from backends.sweep.model import Cell, Round, Sample
 
 
 class Interval(NamedTuple):
@@ -215,6 +214,12 @@ def speedup(backend: Measured, baseline: Measured | None) -> Interval | None:
             return Interval(backend.total.rate / baseline.total.rate)
 
 
+def may_exceed(rival: Interval, best: Interval, by: float = 0.0) -> bool:
+    """Whether a value may be larger than another one by more than a share, at 95 %; unknown bounds may."""
+    width = math.hypot(rival.half_width, best.half_width)
+    return math.log(rival.value / best.value) + width > by
+
+
 def percentile(ordered: Sequence[float], share: float) -> float | None:
     """A quantile of sorted values, by linear interpolation; None of nothing."""
     if not ordered:
@@ -263,64 +268,3 @@ def agreement(backend: Measured, baseline: Measured | None) -> Agreement:
         compared += 1
         different += texts[0] not in backend.digests[prompt]
     return Agreement(compared, different, unstable)
-
-
-class Results:
-    """All samples of a sweep, summed up by cell when asked. Has one owner, who adds to it."""
-
-    def __init__(self) -> None:
-        self._samples: dict[Cell, list[Sample]] = defaultdict(list)
-        self._rounds: dict[Cell, list[Round]] = defaultdict(list)
-        self._measured: dict[Cell, Measured] = {}
-
-    def add(self, finished: Round, samples: Iterable[Sample]) -> None:
-        """Take in a round and its samples."""
-        self._rounds[finished.cell].append(finished)
-        self._samples[finished.cell] += samples
-        self._measured.pop(finished.cell, None)
-
-    def get(self, cell: Cell) -> Measured | None:
-        """A cell, None before its first round."""
-        if cell not in self._rounds:
-            return None
-        if cell not in self._measured:
-            self._measured[cell] = measured(cell, self._samples[cell], self._rounds[cell])
-        return self._measured[cell]
-
-    def baseline(self, cell: Cell) -> Measured | None:
-        """The baseline under a cell's condition."""
-        return self.get(Cell(BASELINE, cell.condition))
-
-    def speedup(self, cell: Cell) -> Interval | None:
-        """Speed-up of a cell; None before there is one."""
-        own = self.get(cell)
-        return None if own is None else speedup(own, self.baseline(cell))
-
-    def agreement(self, cell: Cell) -> Agreement | None:
-        """Whether a cell's greedy texts are the baseline's; None before there is one."""
-        own = self.get(cell)
-        return None if own is None else agreement(own, self.baseline(cell))
-
-    def cells(self) -> tuple[Measured, ...]:
-        """All cells that were measured."""
-        found = (self.get(cell) for cell in tuple(self._rounds))
-        return tuple(one for one in found if one is not None)
-
-    def rounds(self, cell: Cell) -> int:
-        """Rounds that a cell has."""
-        return len(self._rounds.get(cell, ()))
-
-    @property
-    def total_rounds(self) -> int:
-        """Rounds of all cells."""
-        return sum(map(len, self._rounds.values()))
-
-    @property
-    def requests(self) -> int:
-        """Requests made, those that do not count included."""
-        return sum(map(len, self._samples.values()))
-
-    @property
-    def seconds(self) -> float:
-        """Time that the rounds took."""
-        return sum(one.seconds for rounds in self._rounds.values() for one in rounds)

@@ -48,8 +48,22 @@ def main() -> None:
         serve,
         sim,
         simulate,
+        sweep,
     )
 
-    for module in (serve, demo, check, explain, classify, drift, drafts, launch, sim, simulate, dashboards):
+    for module in (
+        serve,
+        demo,
+        check,
+        explain,
+        classify,
+        drift,
+        drafts,
+        launch,
+        sim,
+        simulate,
+        sweep,
+        dashboards,
+    ):
         module.register(app)
     app()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.sweep.model import BASELINE, Candidate, Cell, Condition, Round, Sample
-from backends.sweep.stats import Results
+from backends.sweep.results import Results
 
 CODE = Condition("code", 8)
 MTP2 = Candidate("mtp", 2)

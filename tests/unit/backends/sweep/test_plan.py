@@ -6,7 +6,7 @@ from backends.methods import methods
 from backends.sim import profiles
 from backends.sweep.model import BASELINE, Candidate, Cell, Condition
 from backends.sweep.plan import Family, Plan, Settings, families
-from backends.sweep.stats import Results
+from backends.sweep.results import Results
 from backends.sweep.virtual import VirtualServers
 from tests.unit.backends.sweep.making import CODE, measured_round, results
 

@@ -1,0 +1,114 @@
+"""What the servers of a sweep run on: accelerators, driver, ROCm or CUDA, vLLM."""
+
+from __future__ import annotations
+
+import json
+import platform as python_platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from backends import machine
+from gateway.policy.evidence import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from backends.machine import Gpu
+    from backends.methods import Platform
+
+ROCM_VERSION: Final = Path("/opt/rocm/.info/version")
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_TIMEOUT: Final = 20.0
+
+
+def here(
+    vllm: str = "",
+    *,
+    gpus: Callable[[], tuple[Platform, tuple[Gpu, ...]] | None] = machine.gpus,
+    run: Callable[[tuple[str, ...]], str | None] | None = None,
+) -> Machine:
+    """This machine, as far as its tools tell.
+
+    Args:
+        vllm: Version of the engine that is measured; "" if it does not say.
+        gpus: Lists the accelerators.
+        run: Runs a tool and gives its output, None where it is not there or fails.
+    """
+    found, output = gpus(), run or _output
+    if found is None or not found[1]:
+        return Machine(hardware=_processor(), platform="cpu", vllm=vllm)
+    platform, cards = found
+    names = sorted({one.name for one in cards})
+    driver, version = (_rocm if platform == "rocm" else _cuda)(output)
+    return Machine(
+        hardware=" and ".join(names),
+        accelerators=len(cards),
+        platform=platform,
+        platform_version=version,
+        driver=driver,
+        vllm=vllm,
+    )
+
+
+def memory() -> float | None:
+    """MiB in use on all accelerators; None where no tool tells."""
+    found = machine.gpus()
+    return sum(one.used for one in found[1]) if found and found[1] else None
+
+
+async def version_of(url: str) -> str:
+    """The version of vLLM behind a URL; "" if it does not say."""
+    timeout = aiohttp.ClientTimeout(total=10.0)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as client, client.get(f"{url}/version") as response:
+            told = await response.json()
+            return str(told.get("version", "")) if isinstance(told, dict) else ""
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return ""
+
+
+def _rocm(run: Callable[[tuple[str, ...]], str | None]) -> tuple[str, str]:
+    """Versions of driver and ROCm."""
+    driver = ""
+    shown = run(("rocm-smi", "--showdriverversion", "--json"))
+    if shown is not None:
+        try:
+            driver = str(json.loads(shown).get("system", {}).get("Driver version", ""))
+        except (ValueError, AttributeError):
+            driver = ""
+    try:
+        version = ROCM_VERSION.read_text(encoding="utf-8").strip()
+    except OSError:
+        version = ""
+    return driver, version
+
+
+def _cuda(run: Callable[[tuple[str, ...]], str | None]) -> tuple[str, str]:
+    """Versions of driver and CUDA."""
+    driver = run(("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")) or ""
+    head = run(("nvidia-smi",)) or ""
+    version = re.search(r"CUDA Version:\s*([\d.]+)", head)
+    return driver.partition("\n")[0].strip(), version[1] if version else ""
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", _CPUINFO.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1].strip() if found else python_platform.machine()
+
+
+def _output(words: tuple[str, ...]) -> str | None:
+    if shutil.which(words[0]) is None:
+        return None
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_TIMEOUT, check=True)  # noqa: S603 - the vendor's tool
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout

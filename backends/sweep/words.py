@@ -1,0 +1,212 @@
+"""What a sweep found, in sentences: what to run, why, what it gains and what is not sure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backends.sweep.choose import candidate
+from backends.sweep.cost import late_share
+from backends.sweep.model import SHORT
+from backends.sweep.write import workloads_of_long_prompts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from backends.sweep.choose import Choice, Winner
+    from backends.sweep.fleetplan import FleetPlan
+    from backends.sweep.model import Candidate
+    from gateway.policy.evidence import Evidence
+
+LATE: float = 0.03
+"""Share of the tokens below which late positions are said to bring nothing."""
+
+
+def summary(evidence: Evidence, choice: Choice, plans: Sequence[FleetPlan]) -> list[str]:
+    """The paragraphs at the top of a report."""
+    return [
+        paragraph
+        for paragraph in (
+            _run(choice, plans),
+            _gain(choice),
+            _by_load(choice),
+            _fleet(plans),
+            _uncertain(evidence, choice),
+            _broken(evidence, choice),
+            _effort(evidence),
+        )
+        if paragraph
+    ]
+
+
+def _run(choice: Choice, plans: Sequence[FleetPlan]) -> str:
+    usual = name(choice.everywhere)
+    if choice.everywhere.is_baseline:
+        return f"Run {usual}: no draft is faster beyond noise for this mix of workloads."
+    mixed = [plan for plan in plans if not plan.is_homogeneous]
+    if plans and not mixed:
+        most = max(plan.gain for plan in plans)
+        return (
+            f"Run {usual} on every server. One configuration for everything is the answer here: no fleet of "
+            f"two would give more than {max(0.0, most):.1%} on top, and no router gets all of that."
+        )
+    if mixed:
+        most, loads = max(plan.gain for plan in mixed), listed([str(plan.load) for plan in mixed])
+        return (
+            f"Run {usual} if all servers are to be alike. A mixture, routed by workload, could give up to "
+            f"{most:.1%} more with {loads} in flight a server."
+        )
+    if not choice.mixing_pays:
+        return f"Run {usual} for everything: the best of each workload would gain next to nothing over it."
+    return f"If all servers run the same, run {usual}; the best of each workload is faster, see below."
+
+
+def _gain(choice: Choice) -> str:
+    speedups = listed([f"{one.speedup:.2f}" for one in choice.singles])
+    levels = listed([str(one.concurrency) for one in choice.singles])
+    other = [
+        f"{name(one.candidate)} at {one.concurrency}"
+        for one in choice.singles
+        if one.candidate != choice.everywhere
+    ]
+    said = f"The best single one gives {speedups} times the baseline's tokens/s with {levels} in flight"
+    return f"{said}, over all workloads measured" + (f" ({listed(other)})." if other else ".")
+
+
+def _by_load(choice: Choice) -> str:
+    by_level = {
+        band: [one for one in choice.winners if one.concurrency == band.level and one.prompt == SHORT]
+        for band in choice.bands
+    }
+    parts = []
+    for band, winners in by_level.items():
+        groups: dict[Candidate, list[str]] = {}
+        for one in winners:
+            groups.setdefault(one.candidate, []).append(one.workload)
+        said = listed([f"{name(who)} for {listed(workloads)}" for who, workloads in groups.items()])
+        parts.append(
+            f"with {band} in flight {said if len(groups) > 1 else name(next(iter(groups)))}" if groups else ""
+        )
+    found = "The fastest ones measured were: " + "; ".join(part for part in parts if part) + "."
+    if choice.schedule:
+        rows = listed([f"{tokens} up to {last}" for _, last, tokens in choice.schedule])
+        found += (
+            " The best draft length falls with the load, and the engine can follow by itself: a schedule of "
+            f"N = {rows} sequences in the batch beats servers of fixed lengths."
+        )
+    return found + "".join(f" Long prompts change it: {one}." for one in workloads_of_long_prompts(choice))
+
+
+def _fleet(plans: Sequence[FleetPlan]) -> str:
+    parts = []
+    for plan in plans:
+        number = sum(plan.chosen.servers.values())
+        servers = listed([f"{count} of {name(who)}" for who, count in plan.chosen.servers.items()])
+        at = f"with {plan.load} in flight a server, {servers}"
+        if plan.is_homogeneous:
+            more = f"{max(0.0, plan.gain):.1%}"
+            parts.append(f"{at}: a mixture could give {more} more at most, too little to be worth it")
+        else:
+            (best,) = plan.homogeneous.servers
+            parts.append(f"{at}, which could give {plan.gain:.1%} over {number} of {name(best)}")
+    if not parts:
+        return ""
+    return f"For {sum(plans[0].chosen.servers.values())} servers: {'; '.join(parts)}."
+
+
+def _uncertain(evidence: Evidence, choice: Choice) -> str:
+    open_ones = [one for one in choice.winners if one.uncertain]
+    said = []
+    if open_ones:
+        said.append(
+            f"{len(open_ones)} of {len(choice.winners)} winners are not settled to {evidence.precision:.0%}: "
+            + listed([_tie(one) for one in open_ones[:4]])
+            + (" and others" if len(open_ones) > 4 else "")
+        )
+    if evidence.machine.simulated:
+        said.append("the figures are a simulator's and say nothing of your servers")
+    if not said:
+        return "Every winner is settled: nothing measured may be faster by more than the precision asked for."
+    return f"Not sure: {'; '.join(said)}."
+
+
+def _tie(one: Winner) -> str:
+    others = listed([name(who) for who in one.tied[:2]], "or") or "others"
+    return f"{one.workload} at {one.concurrency}, where {others} may be as fast as {name(one.candidate)}"
+
+
+def _broken(evidence: Evidence, choice: Choice) -> str:
+    said = [f"{name(one.candidate)}: {one.why}" for one in choice.excluded]
+    said += [
+        f"{what} could not be measured: {why.splitlines()[0]}" for what, why in evidence.failures.items()
+    ]
+    return f"Left out: {'. '.join(said)}." if said else ""
+
+
+def _effort(evidence: Evidence) -> str:
+    effort = evidence.effort
+    if not effort.rounds:
+        return ""
+    saved = 1.0 - effort.rounds / effort.grid_rounds if effort.grid_rounds else 0.0
+    hours = effort.seconds / max(1e-9, 1.0 - saved) * saved
+    return (
+        f"This took {effort.requests:,} requests in {effort.rounds} rounds and {duration(effort.seconds)}. "
+        f"Measuring every configuration everywhere to the same precision would have taken about "
+        f"{effort.grid_rounds:.0f} rounds: {saved:.0%} was saved, or {duration(hours)}."
+    )
+
+
+def late_positions(evidence: Evidence) -> dict[str, tuple[int, float]]:
+    """By configuration, from which position on its drafts bring next to nothing, and what share that is."""
+    found: dict[str, tuple[int, float]] = {}
+    survivals: dict[str, list[tuple[float, ...]]] = {}
+    for one in evidence.measurements:
+        if one.by_position:
+            survivals.setdefault(candidate(one).label, []).append(one.by_position)
+    for label, curves in survivals.items():
+        mean = [sum(values) / len(curves) for values in zip(*curves, strict=False)]
+        for position in range(2, len(mean) + 1):
+            if (share := late_share(mean, position)) < LATE:
+                found[label] = position, share
+                break
+    return found
+
+
+def name(who: Candidate) -> str:
+    """A configuration in a sentence."""
+    return "no speculation" if who.is_baseline else who.label
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """Words as a list in a sentence."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"
+
+
+def facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What was measured, on what, when: for the head of a report."""
+    machine = evidence.machine
+    yield "target", evidence.target
+    yield "measured", f"{evidence.measured}, by {evidence.source}"
+    if machine.simulated:
+        yield "hardware", f"none: simulated {machine.hardware}"
+    elif machine.hardware:
+        number = f"{machine.accelerators} of " if machine.accelerators else ""
+        yield "hardware", number + machine.hardware
+    versions: Mapping[str, str] = {
+        machine.platform: machine.platform_version,
+        "driver": machine.driver,
+        "vLLM": machine.vllm,
+    }
+    said = ", ".join(f"{what} {version}" for what, version in versions.items() if version)
+    if said:
+        yield "software", said

@@ -1,0 +1,135 @@
+"""From a choice to files that can be reviewed: a policy that routes by it and a fleet that serves it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from backends.fleet_file import write_fleet
+from backends.manifests import to_yaml
+from backends.preflight.schedule import KEY as SCHEDULE
+from backends.sweep.model import BASELINE, SHORT, Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from backends.spec import LaunchSpec
+    from backends.sweep.choose import Choice
+    from backends.sweep.fleetplan import FleetPlan
+
+EVIDENCE: Final = "evidence.json"
+BASELINE_FROM: Final = 4
+"""Servers from which on one has no draft: it measures the gain, and takes what drafts refuse."""
+
+_BASELINE_SHARE: Final = "2%"
+_HEADER: Final = (
+    "# yaml-language-server: $schema=policy.schema.json\n"
+    "# Written by specroute sweep from the measurements in {evidence}; review it before it is in service.\n"
+)
+
+
+def policy(choice: Choice, plan: FleetPlan | None, names: Mapping[str, str], target: str) -> str:
+    """The policy file.
+
+    Args:
+        choice: What was chosen.
+        plan: For the fleet that it is for; None to route by the choice alone.
+        names: Further names of the target for clients.
+        target: The target model.
+    """
+    routes = [*_routes(choice, plan), _default(choice, plan)]
+    document: dict[str, Any] = {
+        "version": 1,
+        "evidence": EVIDENCE,
+        "models": {name: target for name in names if name != target} or None,
+        "defaults": {"baseline_share": _BASELINE_SHARE},
+        "routes": routes,
+    }
+    written = {key: value for key, value in document.items() if value is not None}
+    return _HEADER.format(evidence=EVIDENCE) + to_yaml(written)
+
+
+def _default(choice: Choice, plan: FleetPlan | None) -> dict[str, Any]:
+    ordered = _ordered(plan.chosen.servers) if plan is not None else [choice.everywhere]
+    return {"name": "default", "prefer": [*_selectors(ordered), "any"]}
+
+
+def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[dict[str, Any]]:
+    """A route for each workload that another configuration than the usual one serves better."""
+    if plan is not None:
+        if plan.is_homogeneous:
+            return
+        usual = _ordered(plan.chosen.servers)
+        for workload, shares in plan.shares.items():
+            ordered = sorted(shares, key=lambda one, by=shares: -by[one])  # type: ignore[misc]
+            if ordered[0] != usual[0]:
+                yield _route(workload, ordered)
+        return
+    if not choice.mixing_pays:
+        return
+    level = choice.bands[len(choice.bands) // 2].level
+    for workload in choice.workloads:
+        winner = choice.winner(workload, level)
+        if winner is not None and winner.candidate != choice.everywhere:
+            yield _route(workload, [winner.candidate, choice.everywhere])
+
+
+def _route(workload: str, ordered: Sequence[Candidate]) -> dict[str, Any]:
+    return {
+        "name": workload.replace("_", "-"),
+        "match": {"workload": workload},
+        "prefer": [*_selectors(ordered), "any"],
+    }
+
+
+def _selectors(ordered: Sequence[Candidate]) -> list[dict[str, Any]]:
+    return [
+        {"method": one.method} | ({"draft_tokens": one.draft_tokens} if one.draft_tokens else {})
+        for one in ordered
+    ]
+
+
+def _ordered(servers: Mapping[Candidate, int]) -> list[Candidate]:
+    return sorted(servers, key=lambda one: -servers[one])
+
+
+def fleet(choice: Choice, plan: FleetPlan, spec: Callable[[Candidate], LaunchSpec]) -> str:
+    """The fleet file of a plan, with how each server is launched.
+
+    Args:
+        choice: What was chosen; its schedule is used where it is of the one planned method.
+        plan: How many servers of each configuration.
+        spec: What is started for a candidate.
+    """
+    number = sum(plan.chosen.servers.values())
+    wanted = [who for who in _ordered(plan.chosen.servers) for _ in range(plan.chosen.servers[who])]
+    if number >= BASELINE_FROM and BASELINE not in wanted:
+        wanted[-1] = BASELINE
+    specs: list[LaunchSpec] = []
+    for place, who in enumerate(wanted):
+        own = spec(who)
+        own = replace(own, name=f"{who.label}-{place + 1}", port=specs[0].port + place if specs else own.port)
+        specs.append(_scheduled(own, choice) if plan.is_homogeneous and who != BASELINE else own)
+    return write_fleet(specs)
+
+
+def _scheduled(spec: LaunchSpec, choice: Choice) -> LaunchSpec:
+    """The server with an N that follows its load, where that was found to be better and vLLM can do it."""
+    if not choice.schedule or spec.method != choice.everywhere.method or not spec.known.schedule:
+        return spec
+    most = max(tokens for _, _, tokens in choice.schedule)
+    rows = [list(row) for row in choice.schedule]
+    return replace(spec, draft_tokens=most, speculative={**spec.speculative, SCHEDULE: rows})
+
+
+def workloads_of_long_prompts(choice: Choice) -> list[str]:
+    """Workloads whose winner with long prompts is another one than with short ones, in words."""
+    found = []
+    for one in choice.winners:
+        short = choice.winner(one.workload, one.concurrency)
+        if one.prompt != SHORT and short is not None and short.candidate != one.candidate:
+            found.append(
+                f"{one.workload} with {one.prompt} prompts at {one.concurrency}: "
+                f"{one.candidate.label} instead of {short.candidate.label}"
+            )
+    return found

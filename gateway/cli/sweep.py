@@ -1,0 +1,255 @@
+"""``specroute sweep``: measure which speculative configuration serves which work best, and what follows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.files import read_text, refuse
+
+if TYPE_CHECKING:
+    from backends.recipes import Recipe
+    from backends.sweep.model import Condition
+    from backends.sweep.prompts import Prompt
+    from backends.sweep.setup import Setup
+    from gateway.cli.sweeping import Files
+
+PYTHON = "SPECROUTE_VLLM_PYTHON"
+NO = 1
+"""Exit code where there is no answer: nothing to compare, no disk, interrupted."""
+
+
+class Sampling(StrEnum):
+    """How tokens are drawn."""
+
+    GREEDY = "greedy"
+    SAMPLED = "sampled"
+    BOTH = "both"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    *,
+    recipe: Annotated[
+        str, typer.Option(help="A published target; its servers are started here.", show_default=False)
+    ] = "",
+    methods: Annotated[
+        str, typer.Option(help="Methods of the recipe, with commas; mtp:3 pins N.", show_default=False)
+    ] = "",
+    fleet: Annotated[
+        Path | None, typer.Option(help="A fleet file of servers that run already.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="Target of the fleet, where it has several.", show_default=False)
+    ] = "",
+    simulate: Annotated[
+        str,
+        typer.Option(
+            help="A target with a simulator profile: no server, no time passes.", show_default=False
+        ),
+    ] = "",
+    out: Annotated[Path, typer.Option(help="Folder for all that is measured and written.")] = Path("sweep"),
+    workloads: Annotated[
+        str, typer.Option(help="With commas; all that come with prompts if left out.", show_default=False)
+    ] = "",
+    prompts: Annotated[
+        Path | None, typer.Option(help="Prompts of your own, as JSON lines.", show_default=False)
+    ] = None,
+    concurrency: Annotated[str, typer.Option(help="Requests open at a time.")] = "1,8,32",
+    lengths: Annotated[str, typer.Option(help="Prompt lengths: short, 8k, 32k.")] = "short",
+    sampling: Annotated[Sampling, typer.Option(help="How tokens are drawn.")] = Sampling.GREEDY,
+    max_tokens: Annotated[int, typer.Option(help="Longest answer.", min=16)] = 256,
+    precision: Annotated[str, typer.Option(help="Half-width of an interval that is narrow enough.")] = "3%",
+    requests: Annotated[int, typer.Option(help="Requests of a round at least.", min=8)] = 16,
+    rounds: Annotated[int, typer.Option(help="Rounds of one cell at most.", min=1)] = 12,
+    budget: Annotated[
+        str, typer.Option(help="Time for all of it, such as 2h; measuring then stops.", show_default=False)
+    ] = "",
+    servers: Annotated[int, typer.Option(help="Servers to plan a fleet for.", min=1)] = 8,
+    mix: Annotated[
+        str,
+        typer.Option(
+            help="Shares of requests, such as code=3,chat=1; equal if left out.", show_default=False
+        ),
+    ] = "",
+    python: Annotated[
+        str, typer.Option(envvar=PYTHON, help="Interpreter that has vLLM.", show_default=False)
+    ] = "",
+    port: Annotated[int, typer.Option(help="Port of servers started here.", min=1, max=65000)] = 8101,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the choice as JSON.")] = False,
+) -> None:
+    """Measure speculative configurations under your own workloads and loads, and write a policy from it.
+
+    Run again with the same --out it goes on where it was. Written are samples.jsonl (every request),
+    evidence.json, policy.yaml, fleet.yaml, report.md and report.html.
+
+    Example: `specroute sweep --recipe qwen3-8b --methods dflash,dspark --workloads code,math --budget 2h`
+
+    Example: `specroute sweep --fleet fleet.yaml --prompts mine.jsonl --concurrency 1,8`
+
+    Example: `specroute sweep --simulate google/gemma-4-31B-it`
+
+    Exit codes: 0 done; 1 no answer: no baseline, no disk, interrupted; 2 bad input.
+    """
+    from backends.sweep.plan import Settings
+    from backends.sweep.setup import SetupError, conditions
+    from gateway.cli.sweeping import Asked, sweeping
+
+    try:
+        setup = _setup(recipe, methods, fleet, model, simulate, port)
+        texts = _prompts(prompts, _listed(workloads), simulated=bool(simulate))
+        samplings = ("greedy", "sampled") if sampling is Sampling.BOTH else (sampling.value,)
+        under = conditions(
+            list(texts), _numbers(concurrency), _listed(lengths), samplings, most=setup.max_model_len
+        )
+    except SetupError as error:
+        refuse(str(error))
+    asked = Asked(
+        setup=setup,
+        conditions=under,
+        prompts=_filled(texts, under) if not simulate else {},
+        settings=Settings(_share(precision), requests, rounds),
+        max_tokens=max_tokens,
+        budget=_seconds(budget),
+        servers=servers,
+        mix=_mix(mix, texts),
+        python=python,
+        simulated=bool(simulate),
+        from_recipe=bool(recipe),
+    )
+    files = sweeping(asked, out, quiet=as_json)
+    if files is None:
+        raise typer.Exit(NO)
+    _say(files, as_json=as_json)
+
+
+def _setup(recipe: str, methods: str, fleet: Path | None, model: str, simulate: str, port: int) -> Setup:
+    from backends.sim.profiles import UnknownConfigurationError
+    from backends.spec import UnknownMethodError
+    from backends.sweep import setup
+    from gateway.policy.load import Invalid, load_fleet
+
+    if sum(map(bool, (recipe, fleet, simulate))) != 1:
+        refuse("name what to measure: --recipe, --fleet or --simulate")
+    if recipe:
+        try:
+            return setup.of_recipe(_recipe(recipe), _listed(methods), first_port=port)
+        except UnknownMethodError as error:
+            refuse(str(error))
+    if fleet is not None:
+        loaded = load_fleet(read_text(fleet), str(fleet))
+        if isinstance(loaded, Invalid):
+            refuse("\n".join(map(str, loaded.problems)))
+        return setup.of_fleet(loaded.value.backends, model)
+    try:
+        return setup.of_simulator(simulate)
+    except UnknownConfigurationError as error:
+        refuse(str(error))
+
+
+def _recipe(name: str) -> Recipe:
+    from backends.recipes import recipes
+    from gateway.policy.problems import suggest
+
+    if name not in recipes():
+        refuse(f"there is no recipe {name!r}; {suggest(name, recipes(), 'recipes')}")
+    return recipes()[name]
+
+
+def _prompts(path: Path | None, wanted: list[str], *, simulated: bool) -> dict[str, tuple[Prompt, ...]]:
+    """Prompts by workload; those wanted, or all there are. The simulator needs the names alone."""
+    from backends.sim.configuration import DATA_SETS
+    from backends.sweep.prompts import PromptError, parse, usual
+    from gateway.core.features import WORKLOADS
+
+    if simulated:
+        unknown = [one for one in wanted if one not in (*WORKLOADS, *DATA_SETS)]
+        if unknown:
+            refuse(
+                f"the simulator knows no workload {unknown[0]!r}, only {', '.join((*WORKLOADS, *DATA_SETS))}"
+            )
+        return dict.fromkeys(wanted or WORKLOADS, ())
+    if path is None:
+        try:
+            return usual(wanted or WORKLOADS)
+        except ValueError as error:
+            refuse(f"{error}; give your own with --prompts")
+    try:
+        found = parse(read_text(path), str(path))
+    except PromptError as error:
+        refuse(str(error))
+    missing = [one for one in wanted if one not in found]
+    if missing:
+        refuse(f"{path}: no prompt is of workload {missing[0]!r}; there is {', '.join(found)}")
+    return {name: prompts for name, prompts in found.items() if not wanted or name in wanted}
+
+
+def _filled(
+    texts: dict[str, tuple[Prompt, ...]], under: tuple[Condition, ...]
+) -> dict[tuple[str, str], tuple[Prompt, ...]]:
+    from backends.sweep.prompts import filled
+
+    wanted = dict.fromkeys((one.workload, one.prompt) for one in under)
+    return {(workload, length): filled(texts[workload], length) for workload, length in wanted}
+
+
+def _listed(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def _numbers(text: str) -> list[int]:
+    found = _listed(text)
+    if not found or not all(one.isdecimal() and int(one) for one in found):
+        refuse(f"{text!r} are no concurrency levels; write numbers with commas, such as 1,8,32")
+    return sorted({int(one) for one in found})
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < 1.0:
+        refuse(f"{text!r} is no precision; write a share such as 3%")
+    return value
+
+
+def _seconds(text: str) -> float:
+    if not text:
+        return float("inf")
+    number, unit = text[:-1], {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1])
+    if unit is None or not number.replace(".", "", 1).isdecimal():
+        refuse(f"{text!r} is no budget; write a time such as 90m or 2h")
+    return float(number) * unit
+
+
+def _mix(text: str, texts: dict[str, tuple[Prompt, ...]]) -> dict[str, float] | None:
+    if not text:
+        return None
+    found: dict[str, float] = {}
+    for part in _listed(text):
+        name, _, share = part.partition("=")
+        if name not in texts or not share.replace(".", "", 1).isdecimal():
+            refuse(f"{part!r} is no share of a workload; write code=3, of {', '.join(texts)}")
+        found[name] = float(share)
+    if not sum(found.values()):
+        refuse(f"{text!r} has no share above 0; write code=3,chat=1")
+    return found
+
+
+def _say(files: Files, *, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        typer.echo(json.dumps(files.as_json(), indent=2, ensure_ascii=False))
+        return
+    for paragraph in files.summary:
+        typer.echo(f"{paragraph}\n")
+    typer.echo("Written: " + ", ".join(map(str, files.written)))

@@ -1,0 +1,298 @@
+"""One run of a sweep at the terminal: resumed, with progress and time left, and its files in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from backends.sweep import here, log
+from backends.sweep.choose import NothingMeasuredError, choose
+from backends.sweep.drive import Driver, Limits
+from backends.sweep.evidence import evidence
+from backends.sweep.fleetplan import plan_fleet
+from backends.sweep.model import BASELINE
+from backends.sweep.plan import Plan
+from backends.sweep.report import Report
+from backends.sweep.results import Results
+from backends.sweep.run import NoBaselineError, RealBench, Sweep, VirtualBench
+from backends.sweep.servers import Given, Launched, NoServerError
+from backends.sweep.virtual import VirtualServers
+from backends.sweep.words import duration, summary
+from backends.sweep.write import EVIDENCE, fleet, policy
+from gateway.cli.files import refuse
+from gateway.policy.evidence import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
+
+    from backends.machine import Machine as Place
+    from backends.sweep.choose import Choice
+    from backends.sweep.fleetplan import FleetPlan
+    from backends.sweep.model import Condition
+    from backends.sweep.plan import Settings
+    from backends.sweep.prompts import Prompt
+    from backends.sweep.run import Bench
+    from backends.sweep.run import Progress as Step
+    from backends.sweep.setup import Setup
+
+SAMPLES = "samples.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for.
+
+    Attributes:
+        prompts: By workload and prompt length.
+        budget: Seconds.
+        servers: To plan a fleet for.
+        mix: Shares of requests by workload; None for equal ones.
+        python: Interpreter that has vLLM.
+        simulated: Whether the simulator is measured, in virtual time.
+        from_recipe: Whether servers are started here.
+    """
+
+    setup: Setup
+    conditions: tuple[Condition, ...]
+    prompts: Mapping[tuple[str, str], Sequence[Prompt]]
+    settings: Settings
+    max_tokens: int
+    budget: float
+    servers: int
+    mix: Mapping[str, float] | None
+    python: str
+    simulated: bool
+    from_recipe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a sweep wrote.
+
+    Attributes:
+        settled: False where the budget ended before the plan.
+    """
+
+    choice: Choice
+    plans: tuple[FleetPlan, ...]
+    summary: list[str]
+    written: list[Path]
+    settled: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The choice for scripts."""
+        return {
+            "ok": True,
+            "settled": self.settled,
+            "everywhere": self.choice.everywhere.label,
+            "mixing_pays": self.choice.mixing_pays,
+            "winners": [
+                {**asdict(one), "candidate": one.candidate.label, "tied": [who.label for who in one.tied]}
+                for one in self.choice.winners
+            ],
+            "excluded": {one.candidate.label: one.why for one in self.choice.excluded},
+            "schedule": [list(row) for row in self.choice.schedule],
+            "fleet": [
+                {
+                    "in_flight": plan.load,
+                    "servers": {who.label: number for who, number in plan.chosen.servers.items()},
+                    "homogeneous": plan.is_homogeneous,
+                    "gain_of_a_mixture": round(plan.gain, 4),
+                }
+                for plan in self.plans
+            ],
+            "summary": self.summary,
+            "written": list(map(str, self.written)),
+        }
+
+
+@dataclass(slots=True)
+class _Shown:
+    """The progress of a sweep on the terminal."""
+
+    quiet: bool
+    bar: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        console = Console(stderr=True, highlight=False)
+        columns = (BarColumn(20), TextColumn("{task.description}"))
+        self.bar = Progress(*columns, console=console, disable=self.quiet)
+        self.bar.add_task("starting", total=None)
+
+    def tell(self, step: Step) -> None:
+        """Show how far it is."""
+        left = "" if step.seconds_left is None else f", about {duration(step.seconds_left)} left"
+        saved = f", of {step.grid:.0f} in a full grid" if step.rounds else ""
+        said = f"{step.doing} | {step.rounds} rounds{saved}{left}"
+        self.bar.update(
+            self.bar.task_ids[0], description=said, completed=step.rounds, total=step.rounds + step.left
+        )
+        if not self.bar.console.is_terminal and not self.quiet:
+            self.bar.console.print(said)
+
+
+def sweeping(asked: Asked, out: Path, *, quiet: bool) -> Files | None:
+    """Measure and write; None where there is no answer, which was said on stderr.
+
+    Args:
+        asked: What to measure.
+        out: Folder for the files.
+        quiet: Whether to show no progress.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    results = Results()
+    made = Plan(asked.conditions, asked.setup.families, results, asked.settings)
+    shown = _Shown(quiet)
+    try:
+        with shown.bar:
+            settled, sweep, machine = asyncio.run(_run(asked, out, made, shown))
+    except log.UnusableLogError as error:
+        refuse(str(error))
+    except log.DiskError as error:
+        _complain(
+            f"{error.strerror}: {results.total_rounds} rounds are safe; free some space and run it again"
+        )
+        return None
+    except (NoBaselineError, NoServerError) as error:
+        _complain(f"nothing can be compared: {error}")
+        return None
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        _complain(
+            f"interrupted: {results.total_rounds} rounds are safe in {out / SAMPLES}; run it again to go on"
+        )
+        return None
+    return _written(asked, out, sweep, machine, settled=settled)
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+async def _run(asked: Asked, out: Path, made: Plan, shown: _Shown) -> tuple[bool, Sweep, Machine]:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    if task is not None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+    read = log.read(out / SAMPLES)
+    async with _bench(asked, out) as (bench, machine):
+        header = _header(asked, machine)
+        if read is not None and (changed := _changed(read.header, header)):
+            refuse(f"{out} holds measurements of {changed}; name another folder with --out")
+        with log.Log(out / SAMPLES) as file:
+            if read is None:
+                file.begin(header)
+            sweep = Sweep(made, bench, file, loop.time, asked.budget, shown.tell)
+            if read is not None:
+                sweep.resume(read)
+            settled = await sweep.run()
+    return settled, sweep, machine
+
+
+def _header(asked: Asked, machine: Machine) -> dict[str, Any]:
+    return {"target": asked.setup.target, "max_tokens": asked.max_tokens, "machine": machine.model_dump()}
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What a file was begun with that is another now; "" if nothing is."""
+    for key, value in now.items():
+        if before.get(key) != value:
+            return f"another {key.replace('_', ' ')} ({json.dumps(before.get(key))})"
+    return ""
+
+
+@asynccontextmanager
+async def _bench(asked: Asked, out: Path) -> AsyncIterator[tuple[Bench, Machine]]:
+    """Where candidates are measured, and on what."""
+    setup = asked.setup
+    if asked.simulated:
+        hardware = _simulated_hardware(setup.target)
+        yield VirtualBench(VirtualServers(setup.target)), Machine(hardware=hardware, simulated=True)
+        return
+    async with Driver(asked.prompts, Limits(asked.max_tokens)) as driver:
+        if asked.from_recipe:
+            where = await _machine(asked)
+            logs = out / "logs"
+            logs.mkdir(exist_ok=True)
+            servers = Launched(setup.specs, where, logs, lambda _name, _event: None)
+            version = where.engine.version if where.engine else ""
+            yield RealBench(servers, driver, here.memory), here.here(version)
+            return
+        baseline = setup.places[BASELINE]
+        machine = here.here(await here.version_of(baseline.url))
+        if not baseline.url.startswith(("http://127.0.0.1", "http://localhost")):
+            machine = Machine(vllm=machine.vllm)  # nothing is known of the machine behind a URL
+        yield RealBench(Given(setup.places), driver), machine
+
+
+async def _machine(asked: Asked) -> Place:
+    from backends import engine, machine
+
+    if not asked.python:
+        raise NoServerError(engine.HOW_TO_GET)
+    try:
+        answer = await engine.ask(asked.python, [])
+    except engine.NoEngineError as error:
+        raise NoServerError(str(error)) from error
+    found = machine.gpus()
+    platform = answer.engine.platform
+    gpus = found[1] if found and found[0] == platform else None
+    return machine.Machine(platform, answer.engine, gpus, machine.port_is_free)
+
+
+def _simulated_hardware(target: str) -> str:
+    from backends.sim import profiles
+
+    return profiles.configurations(target)[0].hardware
+
+
+def _written(asked: Asked, out: Path, sweep: Sweep, machine: Machine, *, settled: bool) -> Files | None:
+    today = datetime.now(UTC).date().isoformat()
+    found = evidence(
+        sweep.plan, asked.setup.target, machine, measured=today, failures=sweep.failures,
+        seconds=sweep.plan.results.seconds,
+    )  # fmt: skip
+    try:
+        choice = choose(found, asked.mix)
+    except NothingMeasuredError as error:
+        _complain(
+            f"{error}; {'; '.join(starmap('{}: {}'.format, sweep.failures.items())) or 'see samples.jsonl'}"
+        )
+        return None
+    loads = [band.level for band in choice.bands]
+    planned = (plan_fleet(found, choice, asked.servers, load, asked.mix) for load in loads)
+    plans = tuple(one for one in planned if one is not None)
+    said = summary(found, choice, plans)
+    if not settled:
+        said.append("The budget ended before the plan did: run it again with more to go on.")
+    report = Report(found, choice, plans)
+    middle = plans[len(plans) // 2] if plans and asked.from_recipe else None
+    texts = {
+        EVIDENCE: found.to_json(),
+        "policy.yaml": policy(choice, middle, {asked.setup.served_model: ""}, asked.setup.target),
+        "report.md": report.markdown(),
+        "report.html": report.html(),
+    }
+    if middle is not None:
+        specs = asked.setup.specs
+        texts["fleet.yaml"] = fleet(
+            choice, middle, lambda who: replace(specs[who.method], draft_tokens=who.draft_tokens)
+        )
+    try:
+        for name, text in texts.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        _complain(f"{out}: {error.strerror}; what was measured is safe: free some space and run it again")
+        return None
+    return Files(choice, plans, said, [out / name for name in (SAMPLES, *texts)], settled)
