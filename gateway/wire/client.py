@@ -25,6 +25,10 @@ SLOW_SECONDS: Final = 0.02
 """A write that takes longer waited for the client: handing over to the kernel takes microseconds."""
 
 
+LAST_SECONDS: Final = 1.0
+"""How long a client may take to read what it is told last, once its time is up."""
+
+
 class Client:
     """One ASGI exchange.
 
@@ -37,6 +41,7 @@ class Client:
         caught_up_at: Monotonic seconds at which such a wait last ended, 0 before.
         slow: Whether the client ever read so slowly that we had to wait.
         pipe: The way to it past ASGI's messages, where the server offers one.
+        line: The same, to end the connection; also where answers go by messages.
         last_sent: Monotonic seconds at which something was last sent.
         gone: Whether the client left.
         bytes_out: Body bytes sent.
@@ -45,14 +50,17 @@ class Client:
 
     __slots__ = (
         "_held_since", "_receive", "_send", "between_events", "bytes_out", "caught_up_at", "delivered",
-        "finished", "gone", "last_sent", "pipe", "slow", "started", "status", "writing",
+        "finished", "gone", "last_sent", "line", "pipe", "slow", "started", "status", "writing",
     )  # fmt: skip
 
-    def __init__(self, receive: Receive, send: Send, pipe: Pipe | None = None) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, pipe: Pipe | None = None, line: Pipe | None = None
+    ) -> None:
         self._receive = receive
         self._send = send
         self._held_since = 0.0
         self.pipe = pipe
+        self.line = line or pipe
         self.started = False
         self.delivered = False
         self.finished = False
@@ -126,6 +134,14 @@ class Client:
             self.pipe.on_room(partial(_settle, room))
             await room
 
+    async def comment(self, data: bytes) -> None:
+        """Send a comment; one that the client does not read is not waited for."""
+        if self.pipe is None:
+            await self.write(data)
+        else:
+            self.bytes_out += len(data)
+            self.pipe.write(data)
+
     async def deliver(self, data: bytes, *, between_events: bool = True) -> None:
         """Send a part of an answer."""
         self.delivered = True
@@ -145,7 +161,8 @@ class Client:
         """Call this each time the client has caught up with what the pipe was given."""
 
         def caught_up() -> None:
-            self._caught_up(self._held_since)
+            if self.writing:
+                self._caught_up(self._held_since)
             then()
 
         pipe.on_room(caught_up)
@@ -163,7 +180,41 @@ class Client:
         if self.pipe is not None:
             self.pipe.finish(data)
             return
-        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        try:
+            await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        except asyncio.CancelledError:
+            self.finished = False
+            raise
+
+    async def close(self, data: bytes = b"") -> None:
+        """Send the last part of an answer that nothing more is waited for: not for its client either."""
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.finish(data)
+        except TimeoutError:
+            self.cut_off()
+
+    def cut_off(self) -> None:
+        """End the connection at once, whatever was not read yet."""
+        if self.line is not None:
+            self.line.abort()
+
+    async def taken(self, deadline: float) -> None:
+        """Wait until the client has read what it was sent; cut it off if it has not by then.
+
+        Args:
+            deadline: Monotonic seconds; there is at least :data:`LAST_SECONDS` from now.
+        """
+        line = self.line
+        if line is None or not line.behind:
+            return
+        room = asyncio.get_running_loop().create_future()
+        line.on_room(partial(_settle, room))
+        try:
+            async with asyncio.timeout(max(LAST_SECONDS, deadline - clock.monotonic())):
+                await room
+        except TimeoutError:
+            self.cut_off()
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer."""

@@ -59,4 +59,4 @@ class KeepAlive:
             return  # a client that does not keep up has enough to read
         if not client.started:
             await client.start(200, self._headers())
-        await client.write(COMMENT)
+        await client.comment(COMMENT)

@@ -87,7 +87,7 @@ class Pipe:
         self._transport.write(data)
         if not self._flow.write_paused:
             return True
-        self._protocol.held_back = self
+        self._protocol.held_back.add(self)
         return False
 
     def pouring(self) -> Callable[[bytes], bool]:
@@ -97,7 +97,7 @@ class Pipe:
         def pour(data: bytes) -> bool:
             write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
             if flow.write_paused:
-                protocol.held_back = self
+                protocol.held_back.add(self)
                 return False
             return True
 
@@ -120,9 +120,20 @@ class Pipe:
             self._transport.close()
         cycle.on_response()
 
+    @property
+    def behind(self) -> bool:
+        """Whether the client has yet to read a part of what was written, of this answer or one before."""
+        return self._flow.write_paused and not self._cycle.disconnected
+
+    def abort(self) -> None:
+        """End the connection at once, whatever was not read yet."""
+        self._protocol.abort()
+
     def on_room(self, call: Callable[[], None]) -> None:
         """Call this each time a client that did not keep up has caught up, or left."""
         self._room = call
+        if self.behind:
+            self._protocol.held_back.add(self)
 
     def on_lost(self, call: Callable[[], None] | None) -> None:
         """Call this once the client has left, instead of what was to be called before; None calls nothing."""

@@ -29,6 +29,9 @@ TARGET_LIMIT: Final = 16 * 2**10
 HEAD_LIMIT: Final = 64 * 2**10
 """Largest head, in bytes: path, query and headers, trailers included."""
 
+AHEAD_LIMIT: Final = 64 * 2**10
+"""Most bytes that are read of requests behind one that has not been answered yet."""
+
 STARTS: Final = 2
 """Most requests that begin in one turn of the loop."""
 
@@ -97,12 +100,14 @@ class LimitedProtocol(HttpToolsProtocol):
         body_seconds: How long a body may bring nothing.
         linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
         watched: Pipes to be told when the client leaves.
-        held_back: The pipe that waits for the client to catch up.
+        unread_seconds: How long a client may read nothing of what was written to it.
+        held_back: Pipes that wait for the client to catch up.
     """
 
     head_seconds: ClassVar[float] = 30.0
     body_seconds: ClassVar[float] = 60.0
     linger_seconds: ClassVar[float] = 2.0
+    unread_seconds: ClassVar[float] = 60.0
 
     def __init__(
         self,
@@ -123,7 +128,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._starts = _STARTS.setdefault(server_state, Starts(self.loop))
         self.watched: set[Pipe] = set()
-        self.held_back: Pipe | None = None
+        self.held_back: set[Pipe] = set()
+        self._unanswered: deque[RequestResponseCycle] = deque()
+        self._ahead = 0
+        self._unread = 0
+        self._caught_up = False
+        self._looking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         """A client has connected."""
@@ -135,11 +145,40 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._stop_timer()
+        if self._looking is not None:
+            self._looking.cancel()
         super().connection_lost(exc)
+        self._end_all()
+
+    def eof_received(self) -> None:
+        """The client sends no more: it has left, though it may not have read all that was written."""
+        self._end_all()
+
+    def abort(self) -> None:
+        """End it at once, whatever was not read yet."""
+        self.transport.abort()
+        self._end_all()
+
+    def _end_all(self) -> None:
+        """Nobody waits for what is open; what waits behind it does not begin."""
+        self.pipeline.clear()
+        while self._unanswered:
+            cycle = self._unanswered.popleft()
+            cycle.disconnected = True
+            cycle.message_event.set()
         self._tell_that_it_left()
+        self._tell_of_room()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._starts.add(partial(super()._start_asgi_task, cycle, app))
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        if self._unanswered:
+            self._unanswered.popleft()
+        super().on_response_complete()
+        if not self.pipeline:
+            self._ahead = 0
 
     def _tell_that_it_left(self) -> None:
         while self.watched:
@@ -148,9 +187,32 @@ class LimitedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """It has caught up with what was written."""
         super().resume_writing()
-        pipe, self.held_back = self.held_back, None
-        if pipe is not None:
-            pipe.room()
+        self._caught_up = True
+        self._tell_of_room()
+
+    def _tell_of_room(self) -> None:
+        while self.held_back:
+            self.held_back.pop().room()
+
+    def pause_writing(self) -> None:
+        """It does not keep up with what is written."""
+        super().pause_writing()
+        if self._looking is None:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._unread = self.transport.get_write_buffer_size()
+        self._caught_up = False
+        self._looking = self.loop.call_later(self.unread_seconds, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        if not self.flow.write_paused:
+            return
+        if self._caught_up or self.transport.get_write_buffer_size() < self._unread:
+            self._look_again()
+        else:
+            self.abort()
 
     def data_received(self, data: bytes) -> None:
         """Read bytes as they arrive."""
@@ -159,12 +221,29 @@ class LimitedProtocol(HttpToolsProtocol):
         self._progress = False
         self._unset_keepalive_if_required()
         self._feed(data)
+        if self.pipeline:
+            self._read_ahead()
         # What the parser holds back of a head that has not ended is not counted anywhere else.
         self._silent = 0 if self._progress else self._silent + len(data)
         if self._silent > HEAD_LIMIT and not self._refused:
             self._refusal = _HEAD_TOO_LARGE
             self.send_400_response("")
         self._limit_the_wait()
+
+    def _read_ahead(self) -> None:
+        """Go on reading behind a request that is not answered yet: else nobody notices that its client left.
+
+        What is too much is thrown away, and the connection ends with the answers to what came as a whole.
+        """
+        if self._ahead > AHEAD_LIMIT and not self._refused:
+            self._refused = True
+            self._stop_timer()
+            while self.pipeline and self.pipeline[0][0].more_body:
+                self.pipeline.popleft()
+                self._unanswered.pop()
+            self.cycle = self._unanswered[-1]
+            self.cycle.keep_alive = False
+        self.flow.resume_reading()
 
     def _limit_the_wait(self) -> None:
         """For the rest of what has come in part."""
@@ -264,6 +343,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_timer()
         if not self._repeating:
             super().on_headers_complete()
+            self._unanswered.append(self.cycle)
+            if self.pipeline:
+                self._ahead += self._head_size
             extensions: dict[str, Any] = {EXTENSION: Pipe(self, self.cycle)}
             self.scope["extensions"] = extensions
         self._repeating = False
@@ -271,6 +353,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
         self._progress = True
+        if self.pipeline:
+            self._ahead += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -9,7 +9,7 @@ import uvicorn
 
 from gateway.cli import running
 from gateway.settings import Settings
-from gateway.wire.protocol import HEAD_LIMIT, STARTS, TARGET_LIMIT, LimitedProtocol, Starts
+from gateway.wire.protocol import AHEAD_LIMIT, HEAD_LIMIT, STARTS, TARGET_LIMIT, LimitedProtocol, Starts
 
 SECONDS = 20.0
 """How long a connection may stay open before a test gives up."""
@@ -206,6 +206,128 @@ async def test_requests_behind_each_other_are_answered_in_order():
     assert answer.count(b"HTTP/1.1 200") == 3
     assert [scope["path"] for scope in app.scopes] == ["/1", "/2", "/x"]
     assert app.bodies == [b"abc", b"abc", b""]
+
+
+WAIT = b"GET /wait HTTP/1.1\r\nhost: h\r\n\r\n"
+POST = b"POST /b HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [GET + b"\r\n", (GET + b"\r\n") * 300, POST % 9 + b"abc", POST % 900_000 + b"a" * 300_000, b"GET / HT"],
+    ids=["one", "many", "half", "large", "head"],
+)
+@pytest.mark.parametrize("how", ["abort", "close", "half-close"])
+async def test_a_client_that_sent_more_behind_its_request_is_seen_leaving(behind, how):
+    async with serving() as (app, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(WAIT)
+        await reader.readuntil(b"begun")
+        writer.write(behind)
+        await writer.drain()
+        if how == "abort":
+            writer.transport.abort()
+        elif how == "close":
+            writer.close()
+        else:
+            writer.write_eof()
+        await app.left.wait()
+        writer.close()
+    assert [scope["path"] for scope in app.scopes] == ["/wait"]
+    assert not protocols.made[0].pipeline
+
+
+class Held(App):
+    """Answers when it may."""
+
+    def __init__(self):
+        super().__init__()
+        self.may = asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        await self.may.wait()
+        await super().__call__(scope, receive, send)
+
+
+async def test_of_what_is_sent_behind_a_request_so_much_is_read_and_the_rest_thrown_away():
+    large = POST % (2 * AHEAD_LIMIT) + b"a" * (2 * AHEAD_LIMIT)
+    async with serving(app=Held()) as (app, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(GET + b"\r\n" + POST % 3 + b"abc" + large + GET + b"\r\n")
+        while not (protocols.made and protocols.made[0]._refused):  # noqa: ASYNC110 - lets the others run
+            await asyncio.sleep(0)
+        app.may.set()
+        answers = await reader.read()
+        writer.close()
+    assert answers.count(b"HTTP/1.1 200") == 2
+    assert app.bodies == [b"", b"abc"]
+
+
+async def test_each_request_may_have_so_much_behind_it():
+    body = b"a" * (AHEAD_LIMIT * 3 // 4)
+    async with serving(app=Held()) as (app, _, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        app.may.set()
+        for _ in range(3):
+            writer.write((POST % len(body) + body) * 2)
+            for _ in range(2):
+                await reader.readuntil(b"ok")
+        writer.close()
+    assert app.bodies == [body] * 6
+
+
+class Flood(App):
+    """Writes more than the kernel takes, and ends or does not."""
+
+    def __init__(self, *, ends=True):
+        super().__init__()
+        self.ends = ends
+
+    async def __call__(self, scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 2**24, "more_body": not self.ends})
+        self.began.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.left.set()
+
+
+class Unread(LimitedProtocol):
+    unread_seconds = 0.2
+
+
+async def test_what_a_client_does_not_read_is_not_kept_for_ever():
+    async with serving(Unread, Flood()) as (app, protocols, port), asyncio.timeout(SECONDS):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(GET + b"\r\n")
+            await app.left.wait()
+            while protocols.made[0].parser is not None:  # noqa: ASYNC110 - uvicorn drops it with the connection
+                await asyncio.sleep(0)
+    assert protocols.made[0].transport.get_write_buffer_size() == 0
+
+
+async def test_a_client_that_sends_no_more_and_reads_nothing_has_left():
+    async with serving(app=Flood(ends=False)) as (app, protocols, port), asyncio.timeout(SECONDS):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(GET + b"\r\n")
+            await app.began.wait()
+            assert not app.left.is_set()
+            client.shutdown(socket.SHUT_WR)
+            await app.left.wait()
+            assert protocols.made[0].parser is not None
+
+
+@pytest.mark.parametrize("last", [b"\r\n", LAST], ids=["goes-on", "closes"])
+async def test_a_client_that_reads_slowly_gets_all_of_its_answer(last):
+    async with serving(Unread, Flood()) as (_, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.write(GET + last)
+        got = 0
+        while got < 2**24:
+            got += len(await reader.read(2**20))
+            await asyncio.sleep(Unread.unread_seconds / 40)  # that it is slow is the subject
+        writer.close()
+    assert protocols.made[0]._looking is None or protocols.made[0]._looking.cancelled()
 
 
 async def test_trailers_are_no_headers():
