@@ -146,7 +146,7 @@ class Simulation:
             else:
                 self._other(kind, index, now)
         self.log.unfinished = [
-            (request.arrived, request.source) for server in servers for request in server.all()
+            (request.arrived, request.source) for server in servers for request in server.requests()
         ] + [(request.arrived, request.source) for request in self._held]
         self.log.late = len(self._held)
         self.log.preemptions = sum(server.preemptions for server in servers)
