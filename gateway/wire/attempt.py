@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.features import GENERATING
 from gateway.core.outcome import Attempt
 from gateway.core.values import value
 from gateway.runtime import clock
@@ -38,7 +39,11 @@ ERROR_LIMIT: Final = 2**20
 BUSY_STATUSES: Final = frozenset({429, 503})
 """Answers with which a backend may say when it wants to be asked again."""
 
-ENDS_WITH_DONE: Final = frozenset({"chat", "completions"})
+CHOOSING: Final = frozenset({"chat", "completions"})
+"""Endpoints whose answers are made of choices."""
+
+STATUSES: Final = range(200, 600)
+"""Those that an answer may have; interim ones are no answers."""
 
 
 @value(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Plan:
 
     Attributes:
         stream: The request asked for a stream, so that a first byte is due early.
+        choices: How many the answer has.
+        usage: The client asked for the usage at the end of its stream.
         deadline: Monotonic seconds at which the whole request must have ended.
         dress: Adds our headers to a backend's before they go to the client.
         alarms: Those of the loop.
@@ -63,6 +70,8 @@ class Plan:
 
     endpoint: str
     stream: bool
+    choices: int
+    usage: bool
     timeouts: Timeouts
     deadline: float
     dress: Callable[[Headers, Backend], Headers]
@@ -161,9 +170,22 @@ class Trial:
             if self.phase == "connect":
                 self.phase = error.phase
             self.error = error.error
+        if self.error and self.tap.done and self._has_all:
+            # Whatever became of the connection after the end of the answer takes nothing from it.
+            self._complete()
+            self.error = self.reading.error
+            await self._client.close()
+
+    @property
+    def _has_all(self) -> bool:
+        """Whether the client was given all that was read."""
+        client = self._client
+        return client.delivered and not (client.finished or client.writing or self.tap.error)
 
     async def _take(self, response: UpstreamResponse, patience: Patience) -> None:
-        content_type = names.first(response.headers, b"content-type") or b""
+        if response.status not in STATUSES:
+            raise UpstreamError("headers", "protocol", f"status {response.status}")
+        content_type = (names.first(response.headers, b"content-type") or b"").lower()
         encoded = names.first(response.headers, b"content-encoding") not in {None, b"identity"}
         if encoded and self._client.started:
             raise UpstreamError("headers", "protocol", "a compressed answer to a stream that has begun")
@@ -175,6 +197,8 @@ class Trial:
                 self._retry_after = names.retry_after(response.headers, clock.unix_ns() / 1e9)
         elif content_type.startswith(b"text/event-stream") and not encoded:
             await self._stream(response, patience)
+        elif self._client.started:
+            raise UpstreamError("headers", "protocol", f"{content_type!r} to a stream that has begun")
         elif content_type.startswith(b"application/json"):
             await self._document(response, patience)
         else:
@@ -233,12 +257,11 @@ class Trial:
                 return
             if not client.started:
                 await client.start(response.status, self._dressed(response))
-            if data:
-                await client.deliver(data, between_events=tap.between_events)
+            await self._give(data)
             if tap.error:
                 self.error = tap.reading.error
                 return
-            if data and client.pipe is not None:
+            if data and client.delivered and client.pipe is not None:
                 try:
                     await self._pour(response, patience, client.pipe)
                 except _KeptBackError:
@@ -247,15 +270,21 @@ class Trial:
                 break
         if tail := tap.end():
             await client.deliver(tail)
-        if not client.delivered or (
-            self._plan.endpoint in ENDS_WITH_DONE
-            and not (tap.done or tap.reading.error or tap.reading.finish_reason)
-        ):
+        if not (client.delivered and self._ended()):
             self.error = "ended_early"
             return
         self._complete()
         self.error = tap.reading.error
         await client.finish()
+
+    async def _give(self, data: bytes) -> None:
+        """Pass on events, or comments, after which another backend may still answer."""
+        tap, client = self.tap, self._client
+        if client.delivered or tap.reading.begun or not tap.between_events:
+            if data:
+                await client.deliver(data, between_events=tap.between_events)
+        elif data:
+            await client.write(data)
 
     async def _pour(self, response: UpstreamResponse, patience: Patience, pipe: Pipe) -> None:
         """Pass on the rest of a stream from connection to connection, with no task switch for a chunk."""
@@ -279,6 +308,14 @@ class Trial:
 
         client.catches_up(pipe, response.resume)
         await response.pipe(sink)
+
+    def _ended(self) -> bool:
+        """Whether a stream that brings no more has come to its end. Some servers send no ``[DONE]``."""
+        plan, reading = self._plan, self.reading
+        if self.tap.done or reading.error or plan.endpoint not in GENERATING:
+            return True
+        counted = reading.usage.output_tokens is not None or not plan.usage
+        return plan.endpoint in CHOOSING and len(reading.finished) >= plan.choices and counted
 
     def _complete(self) -> None:
         self.phase = "done"

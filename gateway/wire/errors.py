@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -9,12 +10,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.core import reasons
+from gateway.runtime.foreign import UNREADABLE
 
 if TYPE_CHECKING:
     from gateway.core.decide import NoCandidate
     from gateway.wire.headers import Headers
 
 RETRY_AFTER_SECONDS: Final = 1
+
+_NAMED: Final = frozenset({"messages", "responses"})
+"""Endpoints whose events have names."""
+
+_KINDS: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+"""OpenAI's error types by status, where it is neither the server's fault nor plainly the request's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +50,6 @@ class Problem:
             {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
         )
 
-    def event(self) -> bytes:
-        """The same as a server-sent event."""
-        return event(self.body())
-
     def response_headers(self) -> Headers:
         """Headers of the answer without its length."""
         headers: Headers = [(b"content-type", b"application/json")]
@@ -54,9 +58,42 @@ class Problem:
         return headers
 
 
-def event(body: bytes) -> bytes:
-    """An error body, of ours or of a backend, as a server-sent event."""
-    return b"".join(b"data: " + line + b"\n" for line in body.splitlines() or [b""]) + b"\n"
+def event(body: bytes, endpoint: str = "", number: int = 0) -> bytes:
+    """The body of an error as a server-sent event of the form that clients of an endpoint know.
+
+    Those of ``messages`` pass over an event without a name. Those of ``responses`` read what went wrong
+    beside the type; their Python client raises only where there is an ``error`` as well.
+
+    Args:
+        body: An object with an ``error``, as :meth:`Problem.body` and :func:`said` give it.
+        endpoint: Name of the endpoint.
+        number: What the event is numbered, for ``responses``.
+    """
+    if endpoint not in _NAMED:
+        return b"".join(b"data: " + line + b"\n" for line in body.splitlines()) + b"\n"
+    error = msgspec.json.decode(body)["error"]
+    told = {"type": "error", "error": error}
+    if endpoint == "responses":
+        told |= {name: error.get(name) for name in ("code", "message", "param")} | {"sequence_number": number}
+    return b"event: error\ndata: " + msgspec.json.encode(told) + b"\n\n"
+
+
+def said(body: bytes, status: int, backend: str) -> bytes:
+    """The body of a backend's error answer as one that every client can read: an object with an ``error``.
+
+    What has that form stays as it is; of what has another, the message is kept if there is one.
+    """
+    fields: dict[str, object] = {}
+    with suppress(*UNREADABLE):
+        fields = msgspec.json.decode(body, type=dict[str, object])
+    if isinstance(fields.get("error"), dict):
+        return body
+    given = [fields.get(name) for name in ("error", "message", "detail")]
+    message = next((one for one in given if isinstance(one, str)), "")
+    kind = "server_error" if status >= 500 else _KINDS.get(status, "invalid_request_error")
+    return Problem(
+        status, message or f"backend {backend} answered with status {status}", kind, "upstream_error"
+    ).body()
 
 
 def invalid(message: str, *, param: str | None = None, code: str = "invalid_request") -> Problem:

@@ -108,7 +108,22 @@ class Exchange:
             headers = self.dress(problem.response_headers(), self.backend)
             await client.answer(problem.status, headers, problem.body())
         elif self.trial is None or self.trial.event_stream or not client.delivered:
-            await client.finish(problem.event())
+            await client.close(self.event(problem.body()))
+
+    def event(self, error: bytes) -> bytes:
+        """The body of an error as the event that says so in a stream of the endpoint."""
+        number = self.trial.reading.sequence if self.trial is not None else 0
+        return errors.event(error, self.endpoint, number)
+
+    @property
+    def features(self) -> Features | None:
+        """Facts of the request, once they are known."""
+        return self._features
+
+    @property
+    def classification(self) -> Classification:
+        """Its workload."""
+        return self._classification
 
     @property
     def backend(self) -> Backend | None:

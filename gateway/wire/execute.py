@@ -9,7 +9,7 @@ from gateway.core.failover import GiveUp
 from gateway.core.values import value
 from gateway.telemetry import trace_context
 from gateway.wire import body as bodies
-from gateway.wire import errors
+from gateway.wire import errors, forms
 from gateway.wire import headers as names
 from gateway.wire.attempt import Plan, Trial
 from gateway.wire.resume import Continuation, Splice, may_go_on
@@ -39,6 +39,7 @@ class Execution:
 
     Attributes:
         body: The client's request body.
+        choices: How many the answer will have.
         ask_usage: Ask the backend for usage, and take it out of what the client gets.
         tape: Takes down what is delivered where another backend may go on with it.
     """
@@ -48,6 +49,7 @@ class Execution:
     policy: Policy
     seen: RequestView
     body: bytes
+    choices: int
     fleet: Fleet
     upstream: Upstream
     ask_usage: bool
@@ -67,7 +69,7 @@ class Execution:
         seen, features, body = request
         ask_usage = seen.stream and not seen.include_usage and seen.endpoint in USAGE_ON_REQUEST
         tape = Tape() if policy.resume.mode == "exact" and may_go_on(features, body) else None
-        return cls(exchange, decision, policy, seen, body, fleet, upstream, ask_usage, tape)
+        return cls(exchange, decision, policy, seen, body, features.n, fleet, upstream, ask_usage, tape)
 
     async def run(self, alarms: Alarms) -> None:
         """Make them, with their limits in time among these alarms."""
@@ -75,6 +77,8 @@ class Execution:
         plan = Plan(
             endpoint=self.seen.endpoint,
             stream=self.seen.stream,
+            choices=self.choices,
+            usage=self.seen.include_usage,
             timeouts=self.policy.timeouts,
             deadline=exchange.started + self.policy.timeouts.total,
             dress=exchange.dress,
@@ -134,7 +138,10 @@ class Execution:
     def _request(self, backend: Backend, span_id: str) -> UpstreamRequest:
         seen, body = self.seen, self.body
         model = backend.served_model if seen.model and seen.model != backend.served_model else None
-        if model is not None or self.ask_usage or self.tape is not None:
+        kind = names.first(self.exchange.headers, b"content-type") or b""
+        if model is not None and forms.is_form(kind):
+            body = forms.with_model(body, kind, model)
+        elif model is not None or self.ask_usage or self.tape is not None:
             body = bodies.edit(
                 body, model=model, include_usage=self.ask_usage, token_ids=self.tape is not None
             )
@@ -181,12 +188,12 @@ class Execution:
             # Any other answer than an event stream can only be cut off, which the missing end of the body
             # tells.
             if trial is not None and trial.event_stream:
-                said = trial.tap.error
-                event = errors.event(said) if said else errors.broken_off(last.backend, last.error).event()
-                await client.finish(event)
+                said = trial.tap.error or errors.broken_off(last.backend, last.error).body()
+                await client.close(exchange.event(said))
         elif held is None:
             await exchange.refuse(errors.unreachable(last.backend, last.error))
-        elif client.started:  # by a keep-alive comment
-            await client.finish(held.body if held.status < 400 else errors.event(held.body))
+        elif client.started:  # by a comment
+            said = errors.said(held.body, held.status, last.backend)
+            await client.close(held.body if held.status < 400 else exchange.event(said))
         else:
             await client.answer(held.status, exchange.dress(held.headers, exchange.backend), held.body)

@@ -45,10 +45,61 @@ def test_bodies_are_shaped_as_openai_clients_read_them():
 
 
 def test_an_event_is_one_event():
-    event = errors.broken_off("b1", "reset").event()
+    event = errors.event(errors.broken_off("b1", "reset").body())
     assert event.startswith(b"data: {")
     assert event.endswith(b"}\n\n")
     assert json.loads(event[6:])["error"]["code"] == "upstream_broken_off"
+
+
+BODY = b'{"error": {"message": "no",\n"type": "server_error", "param": null, "code": "c"}}'
+
+
+def test_an_event_of_messages_has_the_name_without_which_clients_pass_it_over():
+    name, data, *rest = errors.event(BODY, "messages", 3).split(b"\n")
+    assert (name, rest) == (b"event: error", [b"", b""])
+    assert json.loads(data.removeprefix(b"data: ")) == {"type": "error", **json.loads(BODY)}
+
+
+def test_an_event_of_responses_has_a_number_and_says_it_both_ways():
+    name, data, *rest = errors.event(BODY, "responses", 3).split(b"\n")
+    assert (name, rest) == (b"event: error", [b"", b""])
+    said = json.loads(data.removeprefix(b"data: "))
+    assert said.pop("error") == json.loads(BODY)["error"]
+    assert said == {"type": "error", "code": "c", "message": "no", "param": None, "sequence_number": 3}
+
+
+@pytest.mark.parametrize("endpoint", ["chat", "completions", "other"])
+def test_an_event_of_others_is_data_alone(endpoint):
+    first, second = BODY.split(b"\n")
+    assert errors.event(BODY, endpoint, 3) == b"data: " + first + b"\ndata: " + second + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message", "kind"),
+    [
+        (b"<html>Bad Gateway</html>", 502, "backend b answered with status 502", "server_error"),
+        (b"", 503, "backend b answered with status 503", "server_error"),
+        (b'{"detail": "nope"}', 404, "nope", "invalid_request_error"),
+        (b'{"detail": [{"loc": 1}]}', 422, "backend b answered with status 422", "invalid_request_error"),
+        (
+            b'{"object": "error", "message": "old form", "code": 400}',
+            400,
+            "old form",
+            "invalid_request_error",
+        ),
+        (b'{"error": "words"}', 500, "words", "server_error"),
+        (b'{"error": {}}', 500, None, None),
+        (b"[1]", 429, "backend b answered with status 429", "rate_limit_error"),
+        (b"[" * 100_000, 500, "backend b answered with status 500", "server_error"),
+        (b"\xff", 401, "backend b answered with status 401", "authentication_error"),
+        (BODY, 500, "no", "server_error"),
+    ],
+)
+def test_what_a_backend_says_of_its_error_becomes_an_error_for_every_client(body, status, message, kind):
+    said = errors.said(body, status, "b")
+    assert said == body or json.loads(said)["error"]["code"] == "upstream_error"
+    error = json.loads(said)["error"]
+    assert (error.get("message"), error.get("type")) == (message, kind)
 
 
 def test_timeouts_are_gateway_timeouts():
