@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ _BATCHES: Final = np.unique(np.round(2.0 ** np.arange(0.0, 8.01, 0.25)))
 """Batches at which sums are kept, four an octave: step times bend on the scale of factors."""
 
 _X: Final = np.log2(_BATCHES)
+_PLACES: Final = tuple(_X.tolist())
 _TABLE_X: Final = np.log2(np.maximum(1.0, np.arange(MOST + 1)))
 
 _MEMORY: Final = 300.0
@@ -58,30 +60,33 @@ class Curve:
     """
 
     prior: Sequence[float]
-    weight: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(_X)))
-    total: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(_X)))
+    weight: list[float] = field(default_factory=lambda: [0.0] * len(_PLACES))
+    total: list[float] = field(default_factory=lambda: [0.0] * len(_PLACES))
     offset: float = 0.0
 
     def add(self, batch: float, ratio: float, weight: float) -> None:
         """Take in a log ratio of an observed step time to :meth:`expected`, seen at a batch."""
-        x = math.log2(max(1.0, batch))
-        high = min(int(np.searchsorted(_X, x)), len(_X) - 1)
-        low = max(0, high - 1)
-        share = 1.0 if high == low else min(1.0, (x - float(_X[low])) / float(_X[high] - _X[low]))
-        for at, part in ((low, 1.0 - share), (high, share)):
+        x = math.log2(batch) if batch > 1.0 else 0.0
+        high = min(max(1, bisect_left(_PLACES, x)), len(_PLACES) - 1)
+        low = high - 1
+        share = min(1.0, (x - _PLACES[low]) / (_PLACES[high] - _PLACES[low]))
+        for at, part in ((low, (1.0 - share) * weight), (high, share * weight)):
             if part > 0.0:
-                keep = 1.0 - part * weight / _MEMORY
-                self.weight[at] = keep * self.weight[at] + part * weight
-                self.total[at] = keep * self.total[at] + part * weight * ratio
+                keep = 1.0 - part / _MEMORY
+                self.weight[at] = keep * self.weight[at] + part
+                self.total[at] = keep * self.total[at] + part * ratio
 
     def expected(self, batch: float) -> float:
         """The prior's step time at a batch, seconds."""
-        return math.exp(self.offset) * float(np.interp(batch, np.arange(len(self.prior)), self.prior))
+        last = len(self.prior) - 1
+        low = min(int(batch), last)
+        before, after = self.prior[low], self.prior[min(low + 1, last)]
+        return math.exp(self.offset) * (before + min(1.0, batch - low) * (after - before))
 
     @property
     def evidence(self) -> float:
         """Requests behind it, discounted."""
-        return float(self.weight.sum())
+        return sum(self.weight)
 
     def shifted(self, jump: float, keep: float) -> None:
         """Believe that all steps take exp(jump) times as long as before, and keep a share of the evidence.
@@ -89,8 +94,8 @@ class Curve:
         Where there was none the prior moves along.
         """
         self.offset += jump
-        self.weight *= keep
-        self.total *= keep
+        self.weight = [keep * one for one in self.weight]
+        self.total = [keep * one for one in self.total]
 
     def table(self, replicas: Sequence[Curve] = ()) -> NDArray[np.float64]:
         """The step table as far as it is known: the prior, tilted, and what that leaves unexplained.
@@ -98,14 +103,14 @@ class Curve:
         Args:
             replicas: Curves of other servers with the same configuration, and the same prior.
         """
-        weight, total = self.weight, self.total
+        weight, total = np.array(self.weight), np.array(self.total)
         borrowed = sum(one.evidence for one in replicas)
         if borrowed > 0.0:
             scale = min(1.0, _BORROWED / borrowed)
-            weight = weight + scale * sum(one.weight for one in replicas)
-            total = total + scale * sum(
-                one.total + one.weight * (one.offset - self.offset) for one in replicas
-            )
+            for one in replicas:
+                lent = scale * np.array(one.weight)
+                weight = weight + lent
+                total = total + scale * np.array(one.total) + lent * (one.offset - self.offset)
         fit = _tilted(weight, total)
         for kernel, strength in _KERNELS:
             fit = fit + kernel @ (total - weight * fit) / (kernel @ weight + strength)
@@ -119,9 +124,8 @@ class Curve:
         """Mean ratio of what was seen to what was expected, 1 without evidence."""
         if not self.evidence:
             return 1.0
-        seen = self.weight > 0.0
-        ratios = np.exp(self.total[seen] / self.weight[seen])
-        return float((self.weight[seen] * ratios).sum()) / self.evidence
+        seen = [pair for pair in zip(self.weight, self.total, strict=True) if pair[0] > 0.0]
+        return sum(weight * math.exp(total / weight) for weight, total in seen) / self.evidence
 
 
 def _tilted(weight: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from gateway.core.predict import START_STEPS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _HORIZON: Final = 20.0
 """Seconds over which the share of prompts in a server's time is taken."""
@@ -59,8 +56,7 @@ class Prefill:
     prior: float
     seconds: float = field(init=False)
     start_steps: float = START_STEPS
-    _matrix: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, 3)))
-    _vector: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    _sums: list[float] = field(default_factory=lambda: [0.0] * 8)
     _step: float = 0.0
     _times: list[float] = field(default_factory=list)
     _tokens: list[float] = field(default_factory=list)
@@ -113,7 +109,7 @@ class Prefill:
             tokens: Prompt tokens computed in it.
             weight: In requests.
         """
-        self._learn((1.0, 0.0, tokens / expected), seconds / expected, weight)
+        self._learn(0, tokens / expected, seconds / expected, weight)
 
     def learn_start(self, ttft: float, step: float, tokens: int, queue: float, stretch: float) -> None:
         """Take in the time to a first token.
@@ -127,15 +123,23 @@ class Prefill:
         """
         self._step = step
         # On a busy server others' prompts are before it, and a long one shares its steps with them.
-        self._learn((0.0, 1.0, tokens / step), ttft / step, _NOISE / (1.0 + queue) ** 3)
+        self._learn(4, tokens / step, ttft / step, _NOISE / (1.0 + queue) ** 3)
         steps = (ttft / stretch - tokens * self.seconds) / step
         self.start_steps += _RECENT * (min(_MOST_START, max(0.5, steps)) - self.start_steps)
 
-    def _learn(self, row: tuple[float, float, float], seen: float, weight: float) -> None:
+    def _learn(self, kind: int, tokens: float, seen: float, weight: float) -> None:
+        """Take in a row (1, tokens) → seen of a kind: Σ1, Σtokens, Σseen, Σtokens·seen from that place on.
+
+        Σtokens² of both kinds is one sum, as is Σtokens·seen: the price of a token is the same in both.
+        """
         keep = 1.0 - weight / _MEMORY
-        x = np.array(row)
-        self._matrix = keep * self._matrix + weight * np.outer(x, x)
-        self._vector = keep * self._vector + weight * seen * x
+        self._sums = [keep * one for one in self._sums]
+        sums = self._sums
+        sums[kind] += weight
+        sums[kind + 1] += weight * tokens
+        sums[kind + 2] += weight * seen
+        sums[3] += weight * tokens * tokens
+        sums[7] += weight * tokens * seen
 
     def solve(self) -> None:
         """Bring what is known up to date."""
@@ -144,5 +148,14 @@ class Prefill:
         scale = np.array([1.0, 1.0, _USUAL / self._step])
         believed = np.array([1.0, START_STEPS, self.prior])
         trust = _TRUST * np.array([1.0, _NOISE, _NOISE]) * scale**2
-        matrix = self._matrix + np.diag(trust)
-        self.seconds = max(0.0, float(np.linalg.solve(matrix, self._vector + trust * believed)[2]))
+        steps, step_tokens, step_seen, squares, starts, start_tokens, start_seen, products = self._sums
+        matrix = np.array(
+            [
+                [steps, 0.0, step_tokens],
+                [0.0, starts, start_tokens],
+                [step_tokens, start_tokens, squares],
+            ]
+        )
+        vector = np.array([step_seen, start_seen, products])
+        found = np.linalg.solve(matrix + np.diag(trust), vector + trust * believed)
+        self.seconds = max(0.0, float(found[2]))

@@ -53,6 +53,9 @@ PLAN_SECONDS: Final = 5.0
 KNEE: Final = 0.7
 """Share of all requests that the servers' batches hold from which nothing is explored."""
 
+ENOUGH: Final = 50
+"""Answers of a server that are learnt from between two publications: more tell nothing new, and cost time."""
+
 _MOST_TOLD: Final = 50_000
 """Streams whose progress is remembered; far more than run at a time."""
 
@@ -97,6 +100,7 @@ class Learning:
         self._planners: dict[str, Planner] = defaultdict(Planner)
         self._told: dict[str, Told] = {}
         self._steps: dict[str, float] = {}
+        self._taken: dict[str, int] = {}
         self._policy = policy
         fleet.on_count = self._counted
         self.govern(policy)
@@ -120,7 +124,8 @@ class Learning:
 
     def asked(self, service: ServiceClass, classification: Classification, target: str) -> None:
         """A request came."""
-        self._demand[target].arrived(service.name, probabilities(classification), self._now())
+        if self._policy.learning.mode != STATIC:
+            self._demand[target].arrived(service.name, probabilities(classification), self._now())
 
     def decided(self, decision: Decision, workload: str) -> None:
         """A request goes where a decision says."""
@@ -151,8 +156,10 @@ class Learning:
         if demand is not None:
             demand.ended(record.decision.service, now, kept=self._kept(record))
         told = self._told.pop(record.request_id, None)
-        if self._policy.learning.mode == FROZEN:
+        taken = self._taken.get(record.backend, 0)
+        if self._policy.learning.mode == FROZEN or taken >= ENOUGH:
             return
+        self._taken[record.backend] = taken + 1
         if (sample := finished(record, told, self._occupancy)) is not None:
             self._learner.update(sample)
             if (steps := steps_per_event(record)) is not None:
@@ -186,6 +193,7 @@ class Learning:
 
     def publish(self) -> None:
         """Hand what is known to the snapshots."""
+        self._taken.clear()
         learning = self._policy.learning
         models = learning.known if learning.mode == FROZEN else self._learner.publish(self._now())
         self._fleet.learnt(models)

@@ -177,6 +177,7 @@ def test_another_configuration_under_the_same_name_starts_anew() -> None:
     assert one.publish(40.0)["a"] == known, "the same one is kept"
     one.arm("a", replace(DRAFT, fingerprint="other"))
     assert one.publish(40.0)["a"].evidence == {}
+    assert one.backends == {"a"}
     one.drop("a")
     one.drop("a")
     assert one.publish(41.0) == {}

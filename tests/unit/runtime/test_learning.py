@@ -102,6 +102,19 @@ def test_a_frozen_one_goes_by_it_alone() -> None:
     assert stand.learning.models == {"a": SERVER_MODEL}
 
 
+def test_of_many_answers_of_a_server_enough_are_learnt_from() -> None:
+    stand = Stand()
+    attempt = Attempt("a", "done", "", 200, 100.0, 104.5)
+    for _ in range(module.ENOUGH + 100):
+        stand.learning.on_record(answered("a", attempt))
+    stand.learning.publish()
+    assert stand.learning.models["a"].evidence["math"] < module.ENOUGH
+    stand.learning.on_record(answered("a", attempt))
+    before = stand.learning.models["a"].evidence["math"]
+    stand.learning.publish()
+    assert stand.learning.models["a"].evidence["math"] > before
+
+
 def test_running_streams_tell_and_their_end_tells_the_rest() -> None:
     stand = Stand()
     stream = Progress("r", "a", features(prompt_chars=400), MATH, 100.0, 100.5, 102.5, 41)
