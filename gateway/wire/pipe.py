@@ -22,8 +22,9 @@ _BODILESS: Final = frozenset({204, 304})
 
 
 def pipe_of(scope: Scope) -> Pipe | None:
-    """The pipe that a server offers for an exchange, if it offers one."""
-    pipe: Pipe | None = scope.get("extensions", {}).get(EXTENSION)
+    """Take the pipe that a server offers for an exchange, if it offers one."""
+    # Left in the scope, it would be part of a circle that only a collection ends.
+    pipe: Pipe | None = scope.get("extensions", {}).pop(EXTENSION, None)
     return pipe
 
 

@@ -84,6 +84,7 @@ class Relay:
             await exchange.refuse(errors.GOING_DOWN)
         finally:
             self.emit(exchange.record())
+            exchange.trial = None  # it knows the exchange; without the circle both go without a collection
 
     async def _read(self, exchange: Exchange) -> bytes | None:
         """The request body; None if the exchange ended with reading it."""

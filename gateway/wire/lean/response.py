@@ -130,6 +130,8 @@ class LeanResponse:
             self._connection.release()
         else:
             self._connection.abort()
+        self._done = True
+        del self._parser  # it knows this response; without the circle both go without a collection
 
     async def _more(self) -> None:
         """Wait until there is something new to look at."""
