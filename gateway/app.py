@@ -19,6 +19,7 @@ from gateway.runtime.consumers import Consumers
 from gateway.runtime.draft_latency import DraftLatency
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.gpus import GpuWatch
+from gateway.runtime.learning import Learning
 from gateway.runtime.probe import Prober
 from gateway.runtime.reload import Configuration
 from gateway.runtime.scrape import Scraper
@@ -33,12 +34,14 @@ from gateway.ui.samples import Samples
 from gateway.wire import control
 from gateway.wire.errors import Problem
 from gateway.wire.lean.pool import LeanUpstream
+from gateway.wire.progress import progress
 from gateway.wire.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
     from gateway.core.counters import Counters
+    from gateway.core.observe import Progress
     from gateway.core.outcome import Record
     from gateway.policy.explain import Explanation
     from gateway.policy.load import Config, Loaded
@@ -92,10 +95,11 @@ class Gateway:
             lambda: (self._configuration.config.policy.revision, not self._configuration.problems)
         )
         self._telemetry.policy_loaded(config.policy)
+        self._learning = Learning(self._fleet, config.policy, progress=self._progress)
         self._acceptance = Acceptance(
             window=settings.counter_window,
             lag=settings.counter_lag,
-            on_restart=self._telemetry.gain.restarted,
+            on_restart=self._restarted,
         )
         self._telemetry.observe_acceptance(
             self._acceptance.lengths,
@@ -122,6 +126,7 @@ class Gateway:
                 self._telemetry.on_record,
                 self._acceptance.on_record,
                 sessions.on_record,
+                self._learning.on_record,
                 self._agreement.on_record,
                 *((self._log.on_record,) if self._log is not None else ()),
                 *on_record,
@@ -141,6 +146,7 @@ class Gateway:
             emit=self._consumers.put,
             admission=admission,
             sessions=sessions,
+            learning=self._learning,
             seed=settings.seed,
             body_limit=settings.body_limit,
             trace_ratio=settings.trace_ratio,
@@ -158,6 +164,7 @@ class Gateway:
             fleet=self._fleet,
             classifier=classifier,
             sessions=sessions,
+            learning=self._learning,
             agreement=self._agreement,
             draft_latency=self._draft_latency,
             exposition=self._telemetry.exposition,
@@ -191,6 +198,13 @@ class Gateway:
         else:
             await self._relay(scope, receive, send)
 
+    def _progress(self) -> Iterator[Progress]:
+        return progress(self._relay.running, self._learning.homes)
+
+    def _restarted(self, backend: str) -> None:
+        self._telemetry.gain.restarted(backend)
+        self._learning.restarted(backend)
+
     def _counted(self, backend: str, counters: Counters) -> None:
         self._acceptance.counted(backend, counters)
         self._draft_latency.counted(backend, counters)
@@ -217,6 +231,7 @@ class Gateway:
             self._agreement.govern(config.policy.classifier)
             fleet.replace(config.fleet.backends, config.fleet.revision)
             fleet.govern(config.policy.breaker, config.policy.retries)
+            self._learning.govern(config.policy)
             for each in visits:
                 each.sync()
             self._telemetry.policy_loaded(config.policy)
@@ -227,6 +242,7 @@ class Gateway:
             self._log.start()
         for each in visits:
             each.sync()
+        learning = tasks.spawn(self._learning.run(), name="learn")
         watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
         sampling = tasks.spawn(self._samples.run(clock.monotonic), name="sample counters")
         try:
@@ -234,6 +250,7 @@ class Gateway:
         finally:
             stop.set()
             await _end("watch files", tasks.cancel(watching))
+            await _end("learn", tasks.cancel(learning))
             await _end("sample counters", tasks.cancel(sampling))
             for each in visits:
                 await _end("visits", each.close())

@@ -17,6 +17,7 @@ from gateway.core.policy import (
 )
 from gateway.runtime.admission import Admission
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.learning import Learning
 from gateway.runtime.sessions import Sessions
 from gateway.wire.relay import Relay
 from tests.asgi import Conversation
@@ -69,6 +70,7 @@ class Bench:
             queue=queue or Waiting(wait=0.0),
             resume=resume or Resume(),
         )
+        self.learning = Learning(self.fleet, self.policy)
         self.relay = Relay(
             fleet=self.fleet,
             policy=lambda: self.policy,
@@ -77,6 +79,7 @@ class Bench:
             emit=self._ended,
             admission=self.admission,
             sessions=self.sessions,
+            learning=self.learning,
             seed=0,
             body_limit=body_limit,
             trace_ratio=1.0,
@@ -85,6 +88,7 @@ class Bench:
     def _ended(self, record):
         self.records.append(record)
         self.sessions.on_record(record)
+        self.learning.on_record(record)
 
     def open(self, given=None, **options):
         return Conversation(self.relay, body=body(stream=True) if given is None else given, **options)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
+from gateway.core.classes import service_of
 from gateway.core.classify import classify
 from gateway.core.decide import decide
 from gateway.core.features import extract
 from gateway.core.filters import unavailable
 from gateway.core.labels import without_suffix
 from gateway.policy.explain import explain
+from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
 from gateway.wire import errors, inbound
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from gateway.runtime.agreement import Agreement
     from gateway.runtime.draft_latency import DraftLatency
     from gateway.runtime.fleet import Fleet
+    from gateway.runtime.learning import Learning
     from gateway.runtime.reload import Configuration
     from gateway.runtime.sessions import Sessions
 
@@ -68,6 +71,7 @@ class Control:
 
     Attributes:
         sessions: Tells what the answers before a request were.
+        learning: What was learnt of the servers.
         agreement: How well the classifier does.
         draft_latency: What drafting takes.
         exposition: Returns all metrics in Prometheus' text format.
@@ -80,6 +84,7 @@ class Control:
     fleet: Fleet
     classifier: Classifier
     sessions: Sessions
+    learning: Learning
     agreement: Agreement
     draft_latency: DraftLatency
     exposition: Callable[[], bytes]
@@ -99,6 +104,7 @@ class Control:
         routes.post("/-/policy/check", openapi_extra=_TAKES_YAML, responses=_BAD_FILES | _TOO_LARGE)(
             self.check_policy
         )
+        routes.get("/-/learned", response_class=PlainTextResponse)(self.learned)
         routes.post("/-/reload", responses=_BAD_FILES)(self.reload)
         routes.post("/-/decide", openapi_extra=_TAKES_JSON, responses=_BAD_REQUEST | _TOO_LARGE)(self.decide)
         routes.get("/v1/models")(self.models)
@@ -140,6 +146,10 @@ class Control:
     async def policy(self) -> dict[str, Any]:
         """The policy in force, and why the file on disk is not, if it is not."""
         return _policy_status(self.configuration)
+
+    async def learned(self) -> PlainTextResponse:
+        """What was learnt of the servers, as a file that a policy can name."""
+        return PlainTextResponse(dump(self.learning.models), media_type="application/yaml")
 
     async def check_policy(self, request: Request, file: str = "policy.yaml") -> Response:
         """Check a policy, sent as the body, against the fleet in force; reads no file, changes nothing."""
@@ -193,7 +203,11 @@ class Control:
         before = self.sessions.before(features.hints, clock.monotonic())
         classification = classify(asked, features, policy.classifier, self.classifier, before)
         numbers = draw(request_id(headers.get(names.REQUEST_ID)), self.seed)
-        decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
+        service = service_of(asked, policy.classes, trust=policy.trust_class)
+        home = self.learning.homes.of(features.hints, clock.monotonic())
+        decision = decide(
+            features, classification, snapshot, policy, numbers, clock.monotonic(), home, service
+        )
         reasons = self.classifier.reasons(asked, features, classification.label)
         return explain(features, classification, decision, policy, snapshot, reasons)
 

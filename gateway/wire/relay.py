@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.classes import service_of
 from gateway.core.classify import classify
 from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.labels import without_suffix
 from gateway.runtime import clock
 from gateway.runtime.alarms import Alarms
-from gateway.wire import errors, inbound
+from gateway.wire import errors, forms, inbound
 from gateway.wire import headers as names
 from gateway.wire.client import Client
 from gateway.wire.endpoints import endpoint_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.core.policy import Policy, Waiting
     from gateway.runtime.admission import Admission
     from gateway.runtime.fleet import Fleet
+    from gateway.runtime.learning import Learning
     from gateway.runtime.sessions import Sessions
     from gateway.wire.client import Receive, Scope, Send
     from gateway.wire.upstream import Upstream
@@ -48,11 +50,13 @@ class Relay:
         emit: Takes the finished record; must not block.
         admission: Counts the requests that are open.
         sessions: Tells what the answers before a request were.
+        learning: Hears of requests, and knows where conversations were answered.
         seed: Of the draws, so that a run can be repeated.
         body_limit: Largest request body, in bytes.
         trace_ratio: Share of the traces that begin here to export.
         pipe: Use the pipe where the server offers one.
         alarms: Those of the loop.
+        running: Requests under way.
     """
 
     fleet: Fleet
@@ -62,11 +66,13 @@ class Relay:
     emit: Callable[[Record], None]
     admission: Admission
     sessions: Sessions
+    learning: Learning
     seed: int
     body_limit: int
     trace_ratio: float
     pipe: bool = True
     alarms: Alarms = field(default_factory=Alarms)
+    running: set[Exchange] = field(default_factory=set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -110,27 +116,35 @@ class Relay:
         features = extract(asked)
         before = self.sessions.before(features.hints, exchange.started)
         classification = classify(asked, features, policy.classifier, self.classifier, before)
+        service = service_of(asked, policy.classes, trust=policy.trust_class)
+        home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
 
         def look() -> Decision | NoCandidate:
             snapshot = self.fleet.snapshot
-            decision = decide(features, classification, snapshot, policy, numbers, clock.monotonic())
+            decision = decide(
+                features, classification, snapshot, policy, numbers, clock.monotonic(), home, service
+            )
             exchange.decided(features, classification, decision, snapshot)
             return decision
 
         async def answer(decision: Decision | NoCandidate) -> None:
-            if self._must_wait(decision, policy.queue):
+            limits = policy.queue if service.wait is None else replace(policy.queue, wait=service.wait)
+            if self._must_wait(decision, limits):
                 # What makes requests find room at the same backends.
-                kind = (policy.revision, features.model, decision.route, features.hints.backend)
-                decision = await self._room(look, kind, policy.queue)
+                kind = (policy.revision, features.model, decision.route, features.hints.backend, service.name)
+                decision = await self._room(look, kind, limits, service.priority)
             if isinstance(decision, NoCandidate):
                 await exchange.refuse(errors.refused(decision))
                 return
+            self.learning.decided(decision, classification.label)
             request = (seen, features, body)
             execution = Execution.of(exchange, decision, policy, request, self.fleet, self.upstream)
             await execution.run(self.alarms)
 
         decision = look()
+        self.learning.asked(service, classification, decision.target)
+        self.running.add(exchange)
         keep_alive = (
             KeepAlive(
                 exchange.client,
@@ -138,12 +152,13 @@ class Relay:
                 policy.timeouts.keep_alive,
                 partial(exchange.dress, EVENT_STREAM, None),
             )
-            if seen.stream and policy.timeouts.keep_alive
+            if seen.stream and exchange.endpoint in GENERATING and policy.timeouts.keep_alive
             else None
         )
         try:
             await _while_client_stays(exchange.client, answer(decision))
         finally:
+            self.running.discard(exchange)
             if keep_alive is not None:
                 keep_alive.close()
 
@@ -154,7 +169,7 @@ class Relay:
         return wants_room and limits.wait > 0.0 and len(queue) < limits.length
 
     async def _room(
-        self, look: Callable[[], Decision | NoCandidate], kind: Hashable, limits: Waiting
+        self, look: Callable[[], Decision | NoCandidate], kind: Hashable, limits: Waiting, priority: int
     ) -> Decision | NoCandidate:
         """Wait until there is room, or none to wait for, or the time is over."""
 
@@ -162,7 +177,7 @@ class Relay:
             found = look()
             return None if isinstance(found, NoCandidate) and _may_hope(found, limits) else found
 
-        return await self.fleet.queue.wait(kind, settled, limits.wait) or look()
+        return await self.fleet.queue.wait(kind, settled, limits.wait, priority) or look()
 
 
 def _may_hope(refused: NoCandidate, limits: Waiting) -> bool:
@@ -197,4 +212,4 @@ def _view(exchange: Exchange, body: bytes) -> RequestView | inbound.Malformed:
         seen = inbound.view(exchange.endpoint, body, headers, path)
         if exchange.endpoint in GENERATING or not isinstance(seen, inbound.Malformed):
             return seen
-    return inbound.unread(exchange.endpoint, headers, path)
+    return inbound.unread(exchange.endpoint, headers, path, forms.model(body, content_type))

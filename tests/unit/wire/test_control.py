@@ -11,10 +11,12 @@ from fastapi import FastAPI
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.outcome import Attempt
+from gateway.policy.learned import parse
 from gateway.runtime import clock
 from gateway.runtime.agreement import Agreement
 from gateway.runtime.draft_latency import DraftLatency
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.learning import Learning
 from gateway.runtime.sessions import Sessions
 from gateway.wire import control as module
 from gateway.wire.control import Control
@@ -42,6 +44,7 @@ def control(fleet):
         fleet,
         classifier=None,
         sessions=Sessions(),
+        learning=Learning(fleet, config.policy),
         agreement=Agreement(config.policy.classifier),
         draft_latency=DraftLatency(lambda: fleet.snapshot),
         exposition=bytes,
@@ -155,3 +158,9 @@ async def test_too_large_a_body_is_refused(control, path):
     for answer in (in_pieces, declared):
         assert answer.status == 413
         assert said(answer)["error"]["code"] == "request_too_large"
+
+
+async def test_what_was_learnt_is_a_file_that_a_policy_can_name(control):
+    answer = await control.learned()
+    assert answer.media_type == "application/yaml"
+    assert set(parse(answer.body.decode())) == {"a"}

@@ -1,0 +1,37 @@
+"""How far the streams that run have come, for the learner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.core.features import GENERATING
+from gateway.core.observe import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gateway.runtime.homes import Homes
+    from gateway.wire.exchange import Exchange
+
+
+def progress(exchanges: Iterable[Exchange], homes: Homes) -> Iterator[Progress]:
+    """What can be told of streams whose tokens come from one server as it makes them.
+
+    Args:
+        exchanges: Requests under way.
+        homes: Where conversations were answered last.
+    """
+    for exchange in tuple(exchanges):
+        trial, features = exchange.trial, exchange.features
+        if trial is None or features is None or exchange.resumed or exchange.client.slow:
+            continue
+        reading = trial.reading
+        first, last = reading.first_token_at, reading.last_token_at
+        if first is None or last is None or features.n != 1 or exchange.endpoint not in GENERATING:
+            continue
+        home = homes.of(features.hints, exchange.started)
+        cached = home.tokens if home is not None and home.backend == trial.backend.name else 0.0
+        yield Progress(
+            exchange.request_id, trial.backend.name, features, exchange.classification, trial.started,
+            first, last, reading.events, cached,
+        )  # fmt: skip
