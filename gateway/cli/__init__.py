@@ -26,7 +26,7 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def top(
+def common(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
     ] = False,
@@ -49,6 +49,7 @@ def main() -> None:
         sim,
         simulate,
         sweep,
+        top,
     )
 
     for module in (
@@ -64,6 +65,7 @@ def main() -> None:
         simulate,
         sweep,
         dashboards,
+        top,
     ):
         module.register(app)
     app()

@@ -1,0 +1,224 @@
+"""``specroute top``: what a gateway does right now, in the terminal."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gateway.cli.files import refuse
+
+if TYPE_CHECKING:
+    import httpx
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+NO_BACKEND = 1
+"""Exit code of ``--once`` and ``--json`` where no backend can take a request."""
+
+_DECISIONS = 8
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("top")(top)
+
+
+def top(
+    url: Annotated[str, typer.Argument(help="Address of the gateway.")] = "http://127.0.0.1:8000",
+    *,
+    window: Annotated[int, typer.Option(help="Seconds that rates are taken over.", min=60, max=900)] = 300,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2)] = 2.0,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(help="A header to send, such as 'authorization: Bearer ...'.", show_default=False),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print it once as JSON and end.")] = False,
+) -> None:
+    """Show traffic, acceptance, decisions and fleet of a gateway, live; Ctrl-C ends it.
+
+    With --once or --json, exit code 0: a backend can take a request; 1: none can; 2: the gateway does not
+    answer.
+
+    Example: **specroute top http://gateway:8000 --window 60**
+    """
+    import httpx
+    from rich.console import Console
+
+    console = Console()
+    try:
+        with httpx.Client(
+            base_url=url.rstrip("/"), headers=_headers(header), timeout=5.0, trust_env=False
+        ) as client:
+            found = _look(client, window)
+            if json_:
+                print(json.dumps(found, indent=2))
+            elif once:
+                console.print(render(found, url))
+            else:
+                _live(client, console, url, window, interval)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        refuse(f"specroute: {url} does not answer as a gateway: {error}")
+    ready = any(backend["available"] for backend in found["status"]["fleet"]["backends"])
+    raise typer.Exit(0 if ready or not (once or json_) else NO_BACKEND)
+
+
+def _headers(given: list[str] | None) -> dict[str, str]:
+    pairs = [each.partition(":") for each in given or ()]
+    if any(not colon for _, colon, _ in pairs):
+        refuse("specroute: a header is written as 'name: value'")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _look(client: httpx.Client, window: int) -> dict[str, Any]:
+    answer = client.get("/-/board", params={"window": window})
+    answer.raise_for_status()
+    found = answer.json()
+    if not isinstance(found, dict) or "cells" not in found:
+        raise ValueError("there is no board at /-/board")
+    return found
+
+
+def _live(client: httpx.Client, console: Console, url: str, window: int, interval: float) -> None:
+    import httpx
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        try:
+            while True:
+                try:
+                    shown: RenderableType = render(_look(client, window), url)
+                except httpx.HTTPError as error:
+                    shown = Text(f"{url} does not answer: {error}", style="bold red")
+                live.update(shown, refresh=True)
+                time.sleep(interval)
+        except KeyboardInterrupt:
+            return
+
+
+def render(found: dict[str, Any], url: str) -> RenderableType:
+    """A board as tables.
+
+    Args:
+        found: What ``/-/board`` says.
+        url: Of the gateway, for the heading.
+    """
+    from rich.console import Group
+
+    backends = found["status"]["fleet"]["backends"]
+    return Group(
+        _heading(found, url),
+        _routes(found["cells"]),
+        _positions(found["positions"]),
+        _fleet(backends),
+        _decisions(found["decisions"][:_DECISIONS]),
+    )
+
+
+def _heading(found: dict[str, Any], url: str) -> RenderableType:
+    from rich.text import Text
+
+    totals, policy = found["totals"], found["status"]["policy"]
+    line = Text()
+    line.append(f"{url}", style="bold")
+    line.append(f"  policy {policy['revision']}")
+    if policy["problems"]:
+        line.append("  the files have a mistake, the last good policy is kept", style="bold red")
+    line.append(f"\n{totals['requests_per_second']:.1f} requests/s, {totals['open']} open, ")
+    line.append(f"{totals['waiting']} waiting, ")
+    failed = totals["failed_share"] or 0.0
+    line.append(f"{failed:.2%} failed", style="red" if failed else "")
+    line.append(f"; {_number(totals['stream_speed'])} tok/s a stream")
+    line.append(f", {_number(totals['output_tokens_per_second'])} tok/s in all")
+    if (gain := totals["gain_over_baseline"]) is not None:
+        line.append(f"; {gain:.2f}x no speculation", style="green" if gain > 1 else "red")
+    return line
+
+
+def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=column != "why")
+    return table
+
+
+def _routes(cells: list[dict[str, Any]]) -> Table:
+    numbers = ("requests", "tok/s", "gain", "acceptance", "tokens/step")
+    table = _table("Workload by backend", "workload", "backend", "method", *numbers, right=numbers)
+    for cell in cells:
+        if not cell["requests"]:
+            continue
+        gain, length = cell["speedup"], cell["mean_accepted_length"]
+        table.add_row(
+            cell["workload"],
+            cell["backend"],
+            cell["method"],
+            str(cell["requests"]),
+            _number(cell["speed"]),
+            "" if gain is None else f"[{'green' if gain >= 1 else 'red'}]{gain:.2f}x[/]",
+            _share(cell["acceptance_rate"]),
+            "" if length is None else f"{length:.2f}",
+        )
+    return table
+
+
+def _positions(rows: list[dict[str, Any]]) -> Table:
+    most = max((len(row["shares"]) for row in rows), default=0)
+    places = tuple(map(str, range(most)))
+    table = _table("Acceptance by position", "backend", *places, right=places)
+    for row in rows:
+        table.add_row(row["backend"], *map(_share, row["shares"]))
+    return table
+
+
+def _fleet(backends: list[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+
+    numbers = ("in flight", "running", "waiting", "KV")
+    table = _table("Fleet", "backend", "method", "state", *numbers, "why", right=numbers)
+    for backend in backends:
+        method = backend["method"]
+        state = "[green]ready[/]" if backend["available"] else f"[red]{backend['unavailable']}[/]"
+        table.add_row(
+            backend["name"],
+            method if method == "none" else f"{method}-{backend['draft_tokens']}",
+            state,
+            f"{backend['in_flight']}/{backend['limit']}",
+            "?" if backend["running"] is None else str(backend["running"]),
+            "?" if backend["waiting"] is None else str(backend["waiting"]),
+            _share(backend["kv_usage"]),
+            escape(backend["reason"]),
+        )
+    return table
+
+
+def _decisions(lines: list[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+
+    table = _table("Decisions", "time", "workload", "backend", "why", "result")
+    for line in lines:
+        colour = "green" if line["status"] == "ok" else "red"
+        table.add_row(
+            datetime.fromtimestamp(line["unix"]).astimezone().strftime("%H:%M:%S"),
+            line["workload"],
+            line["backend"] or "nowhere",
+            escape(line["why"]),
+            f"[{colour}]{escape(line['result'])}[/]",
+        )
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"

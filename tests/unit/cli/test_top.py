@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from gateway.cli import top
+
+BACKEND = {
+    "name": "fast", "method": "mtp", "draft_tokens": 4, "available": True, "unavailable": None, "reason": "",
+    "in_flight": 3, "limit": 64, "running": 2, "waiting": None, "kv_usage": 0.5,
+}  # fmt: skip
+BOARD: dict[str, Any] = {
+    "totals": {
+        "requests_per_second": 12.34, "failed_share": 0.25, "open": 7, "waiting": 2, "stream_speed": 98.7,
+        "output_tokens_per_second": 12345.0, "acceptance_rate": 0.5, "gain_over_baseline": 1.5,
+        "gain_over_best": 0.9,
+    },
+    "cells": [
+        {"workload": "math", "backend": "fast", "method": "mtp", "requests": 12, "speed": 123.4, "speedup": 1.5,
+         "speedup_low": 1.2, "speedup_high": 1.9, "acceptance_rate": 0.5, "mean_accepted_length": 3.0},
+        {"workload": "code", "backend": "idle", "method": "mtp", "requests": 0, "speed": None, "speedup": None,
+         "speedup_low": None, "speedup_high": None, "acceptance_rate": None, "mean_accepted_length": None},
+    ],
+    "positions": [{"backend": "fast", "method": "mtp", "draft_tokens": 2, "shares": [0.9, 0.61]}],
+    "status": {
+        "policy": {"revision": "p1", "problems": [], "warnings": []},
+        "fleet": {"backends": [BACKEND]},
+    },
+    "decisions": [
+        {"unix": 1_800_000_000.0, "workload": "math", "backend": "", "why": "no [bold]backend[/]", "status": "rejected",
+         "result": "rejected 503"},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    served: dict[str, Any] = {"board": BOARD, "asked": []}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        served["asked"].append(request)
+        if isinstance(served["board"], Exception):
+            raise served["board"]
+        return httpx.Response(served.get("status", 200), json=served["board"])
+
+    client = httpx.Client
+    monkeypatch.setattr(
+        httpx, "Client", lambda **given: client(**given, transport=httpx.MockTransport(answer))
+    )
+    return served
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer()
+    top.register(app)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def shown(board: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    console.print(top.render(board, "http://gw"))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_everything_is_shown() -> None:
+    text = shown(BOARD)
+    for words in (
+        "12.3 requests/s, 7 open, 2 waiting, 25.00% failed", "99 tok/s a stream", "12,345 tok/s in all",
+        "1.50x no speculation", "policy p1", "mtp-4", "3/64", "90%", "61%", "ready", "rejected 503", "nowhere",
+    ):  # fmt: skip
+        assert words in text
+    assert "idle" not in text
+    assert "mistake" not in text
+
+
+def test_words_from_outside_are_no_markup() -> None:
+    assert "no [bold]backend[/]" in shown(BOARD)
+
+
+def test_a_backend_that_is_out_and_a_kept_policy_are_said() -> None:
+    out = BACKEND | {"available": False, "unavailable": "unhealthy", "reason": "[connect] refused"}
+    policy = {"revision": "p1", "problems": [{"text": "x"}], "warnings": []}
+    text = shown(BOARD | {"status": {"policy": policy, "fleet": {"backends": [out]}}})
+    assert "unhealthy" in text
+    assert "[connect] refused" in text
+    assert "the last good policy is kept" in text
+
+
+def test_once_asks_once_and_tells_scripts(gateway: dict[str, Any]) -> None:
+    result = run("http://gw/", "--once", "--window", "60", "--header", "authorization: Bearer k")
+    assert result.exit_code == 0
+    assert "Workload by backend" in result.output
+    (asked,) = gateway["asked"]
+    assert str(asked.url) == "http://gw/-/board?window=60"
+    assert asked.headers["authorization"] == "Bearer k"
+
+
+def test_json_is_the_board(gateway: dict[str, Any]) -> None:
+    out = BACKEND | {"available": False}
+    gateway["board"] = BOARD | {"status": BOARD["status"] | {"fleet": {"backends": [out]}}}
+    result = run("http://gw", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.output)["totals"]["open"] == 7
+
+
+@pytest.mark.parametrize(
+    ("board", "status", "said"),
+    [
+        (httpx.ConnectError("refused"), 200, "refused"),
+        ({"error": {}}, 404, "404"),
+        ({"hello": 1}, 200, "no board"),
+        (["hello"], 200, "no board"),
+    ],
+)
+def test_what_is_no_gateway_is_bad_input(gateway: dict[str, Any], board: Any, status: int, said: str) -> None:
+    gateway.update(board=board, status=status)
+    result = run("http://gw", "--once")
+    assert result.exit_code == 2
+    assert "http://gw does not answer as a gateway" in result.output
+    assert said in result.output
+
+
+def test_a_header_without_colon_is_bad_input(gateway: dict[str, Any]) -> None:
+    assert run("http://gw", "--header", "nonsense").exit_code == 2
+
+
+def test_live_goes_on_when_the_gateway_is_gone_for_a_moment(
+    gateway: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def sleep(_: float) -> None:
+        seen.append("slept")
+        gateway["board"] = httpx.ConnectError("gone") if len(seen) == 1 else BOARD
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(top.time, "sleep", sleep)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    result = run("http://gw")
+    assert result.exit_code == 0
+    assert len(gateway["asked"]) == 4
+    assert "does not answer: gone" in result.output
