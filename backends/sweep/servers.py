@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import os
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from backends import render
 from backends.placement import place
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
     from backends.machine import Machine
     from backends.spec import LaunchSpec
     from backends.sweep.model import Candidate
+
+
+_WITH_PARENT: Final = (
+    "import ctypes, os, signal, sys; "
+    "ctypes.CDLL(None).prctl(1, signal.SIGTERM); "  # PR_SET_PDEATHSIG
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
+"""Runs a command that is told to stop when this process dies: a killed sweep leaves no server behind."""
+
+_PORT_POLL: Final = 0.5
 
 
 class NoServerError(RuntimeError):
@@ -110,6 +122,7 @@ class Launched:
     async def open(self, candidate: Candidate) -> AsyncIterator[Place]:
         """Check a server, start it, and stop it in the end."""
         spec = self.spec(candidate)
+        await self._port(spec)
         wrong = [str(one) for one in preflight([spec], self._machine) if not one.warning]
         if wrong:
             raise NoServerError("; ".join(wrong))
@@ -126,6 +139,13 @@ class Launched:
                 raise NoServerError("; ".join(said) or "it did not start")
             yield Place(spec.url, spec.served_model)
 
+    async def _port(self, spec: LaunchSpec) -> None:
+        """Wait until the server before, or that of a sweep that was killed, has left the port."""
+        for _ in range(round(self._patience.stop / _PORT_POLL)):
+            if self._machine.port_is_free(spec.host, spec.port):
+                return
+            await asyncio.sleep(_PORT_POLL)
+
     def _command(self, spec: LaunchSpec) -> Command:
         engine = self._machine.engine
         if engine is None:
@@ -135,9 +155,13 @@ class Launched:
         taken = () if self._machine.platform == "cpu" else place([spec], free)[spec.name]
         return Command(
             name=spec.name,
-            argv=tuple(render.argv(spec, engine.python, version=engine.version)),
+            argv=(*_with_parent(), *render.argv(spec, engine.python, version=engine.version)),
             env={**self._env, **render.environment(spec, self._machine.platform, taken)},
             url=spec.url,
             served_model=spec.served_model,
             log=self._logs / f"{spec.name}.log",
         )
+
+
+def _with_parent() -> tuple[str, ...]:
+    return (sys.executable, "-c", _WITH_PARENT) if sys.platform == "linux" else ()

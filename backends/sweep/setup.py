@@ -12,6 +12,7 @@ from backends.sweep.model import BASELINE, SAMPLINGS, Candidate, Condition
 from backends.sweep.plan import families
 from backends.sweep.prompts import tokens_of
 from backends.sweep.servers import Place
+from gateway.core.fleet import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from backends.recipes import Recipe, Variant
     from backends.spec import LaunchSpec
     from backends.sweep.plan import Family
-    from gateway.core.fleet import Backend
-
 _ROOM: Final = 512
 """Tokens of the context that prompt text beside the filling and the answer may need."""
 
@@ -143,6 +142,30 @@ def of_fleet(backends: Iterable[Backend], model: str) -> Setup:
         places=places,
         max_model_len=min(limits, default=None),
     )
+
+
+def of_specs(specs: Iterable[LaunchSpec], model: str) -> Setup:
+    """Candidates of a fleet file that are started here, one at a time and on one port.
+
+    Args:
+        specs: Servers of the fleet; of each method the first one says how it is started.
+        model: Which target, as for :func:`of_fleet`.
+
+    Raises:
+        SetupError: As :func:`of_fleet`.
+    """
+    listed = list(specs)
+    found = of_fleet([_backend(one) for one in listed], model)
+    own = [one for one in listed if one.target == found.target]
+    by_method = {one.method: _at(one, own[0].port) for one in reversed(own)}
+    return replace(found, specs=by_method, places={})
+
+
+def _backend(spec: LaunchSpec) -> Backend:
+    return Backend(
+        spec.name, spec.url, spec.target, spec.served_model, spec.method, spec.draft_tokens,
+        max_model_len=spec.max_model_len,
+    )  # fmt: skip
 
 
 def of_simulator(target: str) -> Setup:

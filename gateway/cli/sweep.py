@@ -46,6 +46,9 @@ def sweep(
     fleet: Annotated[
         Path | None, typer.Option(help="A fleet file of servers that run already.", show_default=False)
     ] = None,
+    launch: Annotated[
+        bool, typer.Option("--launch", help="Start the fleet's servers here, one at a time.")
+    ] = False,
     model: Annotated[
         str, typer.Option(help="Target of the fleet, where it has several.", show_default=False)
     ] = "",
@@ -94,6 +97,8 @@ def sweep(
 
     Example: `specroute sweep --fleet fleet.yaml --prompts mine.jsonl --concurrency 1,8`
 
+    Example: `specroute sweep --fleet fleet.yaml --launch --python /opt/vllm/bin/python`
+
     Example: `specroute sweep --simulate google/gemma-4-31B-it`
 
     Exit codes: 0 done; 1 no answer: no baseline, no disk, interrupted; 2 bad input.
@@ -103,7 +108,7 @@ def sweep(
     from gateway.cli.sweeping import Asked, sweeping
 
     try:
-        setup = _setup(recipe, methods, fleet, model, simulate, port)
+        setup = _setup(recipe, methods, fleet, model, simulate, port, launch=launch)
         texts = _prompts(prompts, _listed(workloads), simulated=bool(simulate))
         samplings = ("greedy", "sampled") if sampling is Sampling.BOTH else (sampling.value,)
         under = conditions(
@@ -122,7 +127,6 @@ def sweep(
         mix=_mix(mix, texts),
         python=python,
         simulated=bool(simulate),
-        from_recipe=bool(recipe),
     )
     files = sweeping(asked, out, quiet=as_json)
     if files is None:
@@ -130,7 +134,10 @@ def sweep(
     _say(files, as_json=as_json)
 
 
-def _setup(recipe: str, methods: str, fleet: Path | None, model: str, simulate: str, port: int) -> Setup:
+def _setup(
+    recipe: str, methods: str, fleet: Path | None, model: str, simulate: str, port: int, *, launch: bool
+) -> Setup:
+    from backends.fleet_file import read_fleet
     from backends.sim.profiles import UnknownConfigurationError
     from backends.spec import UnknownMethodError
     from backends.sweep import setup
@@ -143,6 +150,11 @@ def _setup(recipe: str, methods: str, fleet: Path | None, model: str, simulate: 
             return setup.of_recipe(_recipe(recipe), _listed(methods), first_port=port)
         except UnknownMethodError as error:
             refuse(str(error))
+    if fleet is not None and launch:
+        specs = read_fleet(read_text(fleet), str(fleet))
+        if isinstance(specs, Invalid):
+            refuse("\n".join(map(str, specs.problems)))
+        return setup.of_specs(specs, model)
     if fleet is not None:
         loaded = load_fleet(read_text(fleet), str(fleet))
         if isinstance(loaded, Invalid):

@@ -60,7 +60,6 @@ class Asked:
         mix: Shares of requests by workload; None for equal ones.
         python: Interpreter that has vLLM.
         simulated: Whether the simulator is measured, in virtual time.
-        from_recipe: Whether servers are started here.
     """
 
     setup: Setup
@@ -73,7 +72,6 @@ class Asked:
     mix: Mapping[str, float] | None
     python: str
     simulated: bool
-    from_recipe: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +219,7 @@ async def _bench(asked: Asked, out: Path) -> AsyncIterator[tuple[Bench, Machine]
         yield VirtualBench(VirtualServers(setup.target)), Machine(hardware=hardware, simulated=True)
         return
     async with Driver(asked.prompts, Limits(asked.max_tokens)) as driver:
-        if asked.from_recipe:
+        if setup.specs:
             where = await _machine(asked)
             logs = out / "logs"
             logs.mkdir(exist_ok=True)
@@ -277,7 +275,7 @@ def _written(asked: Asked, out: Path, sweep: Sweep, machine: Machine, *, settled
     if not settled:
         said.append("The budget ended before the plan did: run it again with more to go on.")
     report = Report(found, choice, plans)
-    middle = plans[len(plans) // 2] if plans and asked.from_recipe else None
+    middle = plans[len(plans) // 2] if plans and asked.setup.specs else None
     texts = {
         EVIDENCE: found.to_json(),
         "policy.yaml": policy(choice, middle, {asked.setup.served_model: ""}, asked.setup.target),
