@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from backends.fleetsim import fluid
+from backends.fleetsim.beliefs import policy
 from backends.fleetsim.catalogue import engine
 from backends.fleetsim.fleet import simulate
-from backends.fleetsim.gateway import GatewayRouter, policy
+from backends.fleetsim.gateway import GatewayRouter
 from gateway.core.policy import Learning, WeightedScorer
 
 if TYPE_CHECKING:

@@ -5,66 +5,22 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from backends.fleetsim.draws import Draws
 from backends.fleetsim.measured import Log
-from backends.fleetsim.request import BROKEN, DONE, REFUSED, REJECTED, Request
+from backends.fleetsim.request import BROKEN, REFUSED, REJECTED, Request
 from backends.fleetsim.server import NEVER, Server
-from backends.fleetsim.traffic import Source, Stream, Traced, replayed
+from backends.fleetsim.setup import ATTEMPTS, REFUSAL_SECONDS, RETRY_SECONDS, Setup
+from backends.fleetsim.traffic import Stream, replayed
 from backends.fleetsim.view import HOLD, NOWHERE, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from backends.fleetsim.faults import Event
-    from backends.fleetsim.model import Model
     from backends.fleetsim.view import Router
 
-ATTEMPTS: Final = 3
-"""Servers tried for one request."""
-
-REFUSAL_SECONDS: Final = 0.005
-"""A server's answer that it does not take a parameter; nobody's measurement, only above 0."""
-
-RETRY_SECONDS: Final = 1.0
-"""After which a client of a closed loop that was turned away asks anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Everything about a simulation but its policy.
-
-    Attributes:
-        models: What each server runs.
-        sources: Who sends requests.
-        warm_up: Virtual seconds before the window.
-        window: Virtual seconds measured.
-        drain: Virtual seconds after the window in which its requests may still end; sources go on.
-        seed: Of all that is random.
-        events: What happens to servers.
-        scrape_seconds: How often the router learns a server's own load; 0 for never.
-        probe_seconds: After which a server that did not answer is tried again.
-        kv_limit: Whether the KV cache limits the batch.
-        cache_tokens: Size of each server's prefix cache; 0 for none.
-        max_batched_tokens: Prompt tokens computed in one step at most.
-        trace: Recorded requests, sent in addition to the sources' at their times.
-    """
-
-    models: Sequence[Model]
-    sources: Sequence[Source]
-    warm_up: float = 60.0
-    window: float = 180.0
-    drain: float = 0.0
-    seed: int = 0
-    events: Sequence[Event] = ()
-    scrape_seconds: float = 0.0
-    probe_seconds: float = 5.0
-    kv_limit: bool = False
-    cache_tokens: int = 0
-    max_batched_tokens: int = 2048
-    trace: Sequence[Traced] = ()
-
+__all__ = ["Setup", "Simulation", "simulate"]
 
 # What an entry of the heap stands for. Wakes of servers are by far the most frequent.
 _WAKE, _ARRIVAL, _TRACED, _EVENT, _SCRAPE, _PROBE, _TICK, _CLIENTS, _RETRY, _EDGE = range(10)
@@ -198,13 +154,15 @@ class Simulation:
 
     def _replace(self, request: Request, now: float) -> None:
         """The client whose answer ended asks for the next one, in a closed loop."""
-        if request.source == len(self._crowds):
-            return
-        crowd = self._crowds[request.source]
+        if request.source < len(self._crowds):
+            self._again(request.source, now)
+
+    def _again(self, source: int, now: float) -> None:
+        crowd = self._crowds[source]
         if crowd.active > crowd.wanted:
             crowd.active -= 1
         elif crowd.active:
-            self._route(self._next(request.source, now), now)
+            self._route(self._next(source, now), now)
 
     def _next(self, source: int, now: float) -> Request:
         self._serial += 1
@@ -291,13 +249,6 @@ class Simulation:
         if self._held:
             self._release(now)
 
-    def _again(self, source: int, now: float) -> None:
-        crowd = self._crowds[source]
-        if crowd.active > crowd.wanted:
-            crowd.active -= 1
-        else:
-            self._route(self._next(source, now), now)
-
     def _crowd(self, index: int, now: float) -> None:
         clients = self.setup.sources[index].clients
         crowd = self._crowds[index]
@@ -318,34 +269,30 @@ class Simulation:
 
     def _happen(self, number: int, now: float) -> None:
         event = self.setup.events[number]
-        server, view, index = self.servers[event.server], self.view, event.server
+        server, index = self.servers[event.server], event.server
+        before = server.wake
         if event.kind == "slow":
-            before = server.wake
             server.slow_down(event.factor, now)
-            if server.wake not in {before, NEVER}:
-                self._at(server.wake, _WAKE, index)
         elif event.kind == "replace" and event.model is not None:
-            before = server.wake
             server.replace(event.model, now)
-            view.models[index] = event.model
-            if server.wake not in {before, NEVER}:
-                self._at(server.wake, _WAKE, index)
+            self.view.models[index] = event.model
         elif event.kind == "up":
             server.up = True
         elif server.up:
             self._crash(server, index, now)
+        if server.wake not in {before, NEVER}:
+            self._at(server.wake, _WAKE, index)
 
     def _crash(self, server: Server, index: int, now: float) -> None:
         """Requests without a token go elsewhere, as the gateway's failover does; the others break off."""
         view = self.view
-        self._lost(server, index, now)
+        self.log.lost(server, index, now)
         lost = sorted(server.crash(), key=lambda request: request.serial)
         view.healthy[index] = False
         view.in_flight[index] = view.since_scrape[index] = 0
         self._at(now + self.setup.probe_seconds, _PROBE, index)
         for request in lost:
-            begun = request.first >= 0.0
-            if begun:
+            if request.first >= 0.0:
                 request.ending, request.ended = BROKEN, now
                 self.router.ended(request, view, now)
                 self.log.add(request)
@@ -354,28 +301,8 @@ class Simulation:
                 request.forget()
                 self._route(request, now)
 
-    def _lost(self, server: Server, index: int, now: float) -> None:
-        """Tokens of broken answers count for the window in which they were made."""
-        log = self.log
-        if not log.start <= now < log.end:
-            return
-        for source, made in enumerate(server.emitted(now, len(log.tokens))):
-            log.tokens[source] += made
-            log.by_server[index] += made
-
     def _edge(self, last: int, now: float) -> None:
-        """Count the tokens made between the two edges of the window."""
-        log = self.log
-        sign = 1 if last else -1
-        for index, server in enumerate(self.servers):
-            for source, made in enumerate(server.emitted(now, len(log.tokens))):
-                log.tokens[source] += sign * made
-                log.by_server[index] += sign * made
-        if last:
-            for row in log.rows:
-                if row.ending == DONE and log.start <= row.ended:
-                    log.tokens[row.source] += row.output_tokens
-                    log.by_server[row.server] += row.output_tokens
+        (self.log.close if last else self.log.open)(self.servers, now)
 
 
 def simulate(setup: Setup, router: Router, *, on_progress: Callable[[float], None] | None = None) -> Log:

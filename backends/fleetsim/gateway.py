@@ -7,33 +7,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from backends.fleetsim.draws import steps_per_token
+from backends.fleetsim import beliefs
 from backends.fleetsim.view import HOLD, NOWHERE
-from backends.sim import profiles
 from gateway.core import reasons
 from gateway.core.choice import Draw
 from gateway.core.classes import DEFAULT, ServiceClass
-from gateway.core.classify import Classification
 from gateway.core.decide import Decision, NoCandidate, decide
 from gateway.core.demand import Demand
-from gateway.core.features import WORKLOADS, Features, Hints
-from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Guide, Load, Snapshot
-from gateway.core.learn import FAMILIES, MODEL, Arm, Learner, Sample, Span
-from gateway.core.marks import Marks
+from gateway.core.fleet import BackendState, Guide, Load, Snapshot
+from gateway.core.learn import Learner, Sample, Span
 from gateway.core.plan import Kind
-from gateway.core.policy import (
-    AUTO,
-    FROZEN,
-    ClassifierSettings,
-    Learning,
-    Match,
-    Policy,
-    Route,
-    Selector,
-    Timeouts,
-    WeightedScorer,
-)
-from gateway.core.predict import CHARS_PER_TOKEN, PROMPT_BINS, SAMPLED, STRATA, Cell, Home, ServerModel
+from gateway.core.policy import FROZEN
+from gateway.core.predict import CHARS_PER_TOKEN, SAMPLED, Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,56 +26,17 @@ if TYPE_CHECKING:
     from backends.fleetsim.model import Model
     from backends.fleetsim.request import Request
     from backends.fleetsim.view import Progress, View
+    from gateway.core.classify import Classification
+    from gateway.core.features import Features
     from gateway.core.plan import Plan, Wanted
+    from gateway.core.policy import Policy
+    from gateway.core.predict import ServerModel
 
 LEAST_STEPS: Final = 20
 """A stream under way tells of itself after so many steps."""
 
-STALE_AFTER: Final = 10.0
-ALIAS: Final = "fleet"
 PLAN_SECONDS: Final = 5.0
-_AUTO: Final = Learning(AUTO, 1.0)
-
-_NOTHING: Final[frozenset[str]] = frozenset()
-
-
-def believed(model: Model) -> ServerModel:
-    """What a good sweep of this engine would tell: its steps and acceptance, on the assumed lengths."""
-    cells = {
-        Cell(workload, at, how): steps_per_token(model.survival(workload), model.spread)
-        for workload in WORKLOADS
-        for at in range(len(PROMPT_BINS) + 1)
-        for how in STRATA
-    }
-    return ServerModel(
-        fingerprint=model.name,
-        steps_per_token=cells,
-        other_steps_per_token=sum(cells.values()) / len(cells),
-        step_seconds=model.seconds,
-        prefill_seconds=model.prefill_seconds,
-        output_tokens={workload: profiles.lengths(workload).output for workload in WORKLOADS},
-        max_running=model.max_sequences,
-    )
-
-
-def policy(*, target: str = "", learning: Learning = _AUTO) -> Policy:
-    """One route for everything, in which what was learnt decides.
-
-    Args:
-        target: The target model that requests ask for.
-        learning: What is made of what was learnt.
-    """
-    route = Route(name="all", match=Match(), prefer=(Selector(),), scorers=(WeightedScorer("seconds", 1.0),))
-    return Policy(
-        aliases={ALIAS: target},
-        routes=(route,),
-        timeouts=Timeouts(),
-        classifier=ClassifierSettings(),
-        allow_pin=True,
-        stale_after=STALE_AFTER,
-        revision="simulated",
-        learning=learning,
-    )
+"""How often the planner is asked."""
 
 
 class Plans(Protocol):
@@ -156,12 +102,8 @@ class GatewayRouter:
         self.policy = policy
         self.learner = Learner()
         self._random = np.random.default_rng(seed)
-        self._usual = Features(
-            endpoint="chat", model=next(iter(policy.aliases)), stream=True, n=1, max_tokens=None,
-            temperature=None, parameters=frozenset(), response_format="text", tool_choice="", tools=0,
-            turns=1, last_role="user", system_chars=0, prompt_chars=0, last_chars=0, language="en",
-            output_language="en", marks=Marks(), hints=Hints(),
-        )  # fmt: skip
+        self._usual = beliefs.features(next(iter(policy.aliases)))
+        self._target = policy.aliases[self._usual.model]
         self._services = services
         self._planner = planner
         self._planned = -PLAN_SECONDS
@@ -170,13 +112,16 @@ class GatewayRouter:
         self._on_choice = on_choice
         self._names = list(names) or [f"{index}-{model.name}" for index, model in enumerate(models)]
         self._index = {name: index for index, name in enumerate(self._names)}
-        self._backends = [self._backend(name, model) for name, model in zip(self._names, models, strict=True)]
+        self._backends = [
+            beliefs.backend(name, model, self._target)
+            for name, model in zip(self._names, models, strict=True)
+        ]
         self._models = list(models)
         known = policy.learning.known
         self._published = [known.get(name) for name in self._names] if priors is None else list(priors)
         if learns:
             for index, model in enumerate(models):
-                self._arm(index, model, self._published[index], 0.0)
+                self.learner.arm(self._names[index], beliefs.arm(model, self._published[index]))
         count = len(models)
         self._states = [BackendState(backend) for backend in self._backends]
         self._stale = set(range(count))
@@ -185,29 +130,6 @@ class GatewayRouter:
         self._homes: dict[object, Home] = {}
         self._labels: dict[tuple[str, float], Classification] = {}
         self._publish(0.0)
-
-    def _backend(self, name: str, model: Model) -> Backend:
-        return Backend(
-            name,
-            url=f"http://{name}",
-            target=self.policy.aliases[self._usual.model],
-            served_model=model.target,
-            method=model.method,
-            draft_tokens=model.draft_tokens,
-            refuses=REFUSED_WITH_DRAFT if model.draft_tokens else _NOTHING,
-            max_in_flight=1_000_000,
-        )
-
-    def _arm(self, index: int, model: Model, prior: ServerModel | None, now: float) -> None:
-        arm = Arm(
-            fingerprint=f"{model.target}/{model.name}/{model.method}/{model.draft_tokens}",
-            target=model.target,
-            draft_tokens=model.draft_tokens,
-            family=FAMILIES.get(model.method, MODEL),
-            prior=prior,
-            max_running=model.max_sequences,
-        )
-        self.learner.arm(self._names[index], arm, now)
 
     def choose(self, request: Request, view: View, now: float) -> int:
         """Ask the core."""
@@ -239,12 +161,7 @@ class GatewayRouter:
         key = request.label, request.confidence
         found = self._labels.get(key)
         if found is None:
-            label, sure = key
-            rest = (1.0 - sure) / (len(WORKLOADS) - 1)
-            scores = {
-                name: sure if name == label else rest for name in WORKLOADS if name == label or rest > 0.0
-            }
-            found = self._labels[key] = Classification(label, sure, "model:simulated", scores)
+            found = self._labels[key] = beliefs.classification(*key)
         return found
 
     def _look(self, view: View) -> Snapshot:
@@ -265,12 +182,9 @@ class GatewayRouter:
         return self._snapshot
 
     def _state(self, index: int, view: View) -> BackendState:
-        scraped = view.scraped[index]
-        load = (
-            Load(view.running[index], view.waiting[index], view.kv_usage[index], scraped)
-            if scraped >= 0.0
-            else None
-        )
+        load, scraped = None, view.scraped[index]
+        if scraped >= 0.0:
+            load = Load(view.running[index], view.waiting[index], view.kv_usage[index], scraped)
         return BackendState(
             backend=self._backends[index],
             in_flight=view.in_flight[index],
@@ -375,8 +289,8 @@ class GatewayRouter:
         for index, model in enumerate(view.models):
             if model is not self._models[index]:
                 self._models[index] = model
-                self._backends[index] = self._backend(self._names[index], model)
-                self._arm(index, model, None, now)
+                self._backends[index] = beliefs.backend(self._names[index], model, self._target)
+                self.learner.arm(self._names[index], beliefs.arm(model, None), now)
                 self._snapshot = Snapshot.of(
                     [BackendState(backend) for backend in self._backends], "simulated again"
                 )
@@ -403,5 +317,4 @@ class GatewayRouter:
         limits = {service.name: service.limits for service in (*self._services, DEFAULT)}
         wanted = self._demand.wanted(limits, now)
         if known and wanted:
-            target = self._backends[0].target
-            self._guide = Guide(plan={target: planner.plan(known, wanted, now)})
+            self._guide = Guide(plan={self._target: planner.plan(known, wanted, now)})

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from backends.fleetsim.request import Request
+    from backends.fleetsim.server import Server
     from backends.fleetsim.traffic import Limits
 
 
@@ -72,6 +73,32 @@ class Log:
                 request.ending, request.serial,
             )
         )  # fmt: skip
+
+    def open(self, servers: Sequence[Server], now: float) -> None:
+        """Begin the window: what was made before does not count."""
+        self._count(servers, now, -1)
+
+    def close(self, servers: Sequence[Server], now: float) -> None:
+        """End the window: what was made of answers under way counts, as all of those that ended in it."""
+        self._count(servers, now, 1)
+        for row in self.rows:
+            if row.ending == DONE and self.start <= row.ended:
+                self.tokens[row.source] += row.output_tokens
+                self.by_server[row.server] += row.output_tokens
+
+    def lost(self, server: Server, index: int, now: float) -> None:
+        """Count what answers had got that a crash of their server breaks off now."""
+        if self.start <= now < self.end:
+            self._add(server, index, now, 1)
+
+    def _count(self, servers: Sequence[Server], now: float, sign: int) -> None:
+        for index, server in enumerate(servers):
+            self._add(server, index, now, sign)
+
+    def _add(self, server: Server, index: int, now: float, sign: int) -> None:
+        for source, made in enumerate(server.emitted(now, len(self.tokens))):
+            self.tokens[source] += sign * made
+            self.by_server[index] += sign * made
 
     @property
     def seconds(self) -> float:

@@ -199,7 +199,8 @@ def _router(setup: Setup, backends: Sequence[Backend], rules: Policy | None, *, 
     """The gateway with its policy, and a planner where a source has limits."""
     from dataclasses import replace
 
-    from backends.fleetsim.gateway import ALIAS, GatewayRouter, believed, policy
+    from backends.fleetsim.beliefs import ALIAS, believed, policy
+    from backends.fleetsim.gateway import GatewayRouter
     from gateway.runtime.planner import Planner
 
     own = policy(target=backends[0].target)

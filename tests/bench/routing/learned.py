@@ -2,8 +2,9 @@
 
 import zlib
 
+from backends.fleetsim.beliefs import policy
 from backends.fleetsim.draws import steps_per_token
-from backends.fleetsim.gateway import GatewayRouter, policy
+from backends.fleetsim.gateway import GatewayRouter
 from backends.fleetsim.traffic import CODE
 from gateway.core.classes import ServiceClass
 from gateway.core.plan import Limits

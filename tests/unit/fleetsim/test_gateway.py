@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from backends.fleetsim import catalogue, compare, fluid
+from backends.fleetsim.beliefs import believed, policy
 from backends.fleetsim.faults import Event
 from backends.fleetsim.fleet import Setup, simulate
-from backends.fleetsim.gateway import GatewayRouter, believed, policy
+from backends.fleetsim.gateway import GatewayRouter
 from backends.fleetsim.traffic import EQUAL, Limits, Source, constant, steady
 from gateway.core.classes import ServiceClass
 from gateway.core.plan import Limits as ClassLimits
