@@ -18,6 +18,9 @@ class Settings(BaseSettings):
     policy: Path = Field(description="policy.yaml: how requests are routed")
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    workers: int = Field(
+        default=1, ge=1, le=256, description="processes that share the port, each with a state of its own"
+    )
     scrape_interval: float = Field(
         default=1.0, gt=0, description="seconds between two scrapes of a backend's /metrics"
     )

@@ -7,23 +7,28 @@ import gc
 import logging
 import os
 import signal
-import socket
 import sys
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import uvicorn
 import uvloop
 
 from gateway.app import Gateway
+from gateway.cli.workers import Supervisor, Worker, listen
 from gateway.policy.load import Invalid
 from gateway.runtime import tasks
 from gateway.runtime.reload import load_files
 from gateway.wire.protocol import LimitedProtocol
+from gateway.wire.siblings import Siblings
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Iterator
 
+    from gateway.policy.load import Config, Loaded
     from gateway.settings import Settings
 
 
@@ -34,6 +39,9 @@ _COLLECT_AFTER = (10_000, 20, 20)
 
 By default it would look many times a request, for cycles that hardly any request leaves.
 """
+
+_SWITCH_SECONDS = 0.0005
+"""How long a thread, as one that reads files, may keep the loop waiting at a time."""
 
 
 class _Server(uvicorn.Server):
@@ -51,7 +59,7 @@ async def serving(gateway: Gateway, settings: Settings) -> AsyncIterator[str]:
     Raises:
         OSError: The port is taken.
     """
-    with _listening(settings) as listener:
+    with listen(settings.host, settings.port) as listener:
         server = _Server(_config(gateway, settings))
         task = tasks.spawn(server.serve(sockets=[listener]), name="gateway")
         try:
@@ -61,23 +69,35 @@ async def serving(gateway: Gateway, settings: Settings) -> AsyncIterator[str]:
             await task
 
 
-async def _serve(gateway: Gateway, settings: Settings) -> None:
+async def _serve(gateway: Gateway, settings: Settings, worker: Worker | None) -> None:
     """Serve until SIGINT or SIGTERM; a second SIGINT does not wait for open answers."""
     # What is there before the first request stays: going through it would hold up answers for tens of ms.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
-    with _listening(settings) as listener:
-        server = _Server(_config(gateway, settings))
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with listen(settings.host, settings.port, shared=worker is not None) as listener:
+        siblings = None if worker is None else Siblings(gateway, worker.siblings, worker.number)
+        server = _Server(_config(siblings or gateway, settings))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.handle_exit, number, None)
-        _log.info("serving on %s", _address(settings, listener))
-        await server.serve(sockets=[listener])
+        if worker is None or siblings is None:
+            _log.info("serving on %s", _address(settings, listener))
+            await server.serve(sockets=[listener])
+            return
+        loop.add_reader(worker.lifeline, _orphaned, loop, worker, server)
+        worker.ready()
+        try:
+            await server.serve(sockets=[listener, worker.listener])
+        finally:
+            await siblings.close()
 
 
-def _listening(settings: Settings) -> socket.socket:
-    return socket.create_server((settings.host, settings.port), backlog=2048)
+def _orphaned(loop: asyncio.AbstractEventLoop, worker: Worker, server: _Server) -> None:
+    """The supervisor is gone, so nobody would stop this worker."""
+    loop.remove_reader(worker.lifeline)
+    server.handle_exit(signal.SIGTERM, None)
 
 
 def _address(settings: Settings, listener: socket.socket) -> str:
@@ -99,23 +119,50 @@ def run(settings: Settings) -> int:
     if isinstance(loaded, Invalid):
         return 2
     try:
-        gateway = Gateway(settings, loaded)
-    except OSError as error:
-        print(f"specroute: cannot write {settings.decision_log}: {error.strerror}", file=sys.stderr)
-        return 2
-    try:
-        uvloop.run(_serve(gateway, settings))
+        if settings.workers == 1:
+            return _work(settings, loaded, None)
+        return Supervisor(settings, partial(_work, settings, loaded)).run()
     except OSError as error:
         print(
             f"specroute: cannot listen on {settings.host}:{settings.port}: {error.strerror}", file=sys.stderr
         )
         return 2
+
+
+def _work(settings: Settings, loaded: Loaded[Config], worker: Worker | None) -> int:
+    """Serve as the one process or as one of several. Returns the exit code.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    if worker is not None:
+        settings = _own(settings, worker)
+    try:
+        gateway = Gateway(settings, loaded)
+    except OSError as error:
+        print(f"specroute: cannot write {settings.decision_log}: {error.strerror}", file=sys.stderr)
+        return 2
+    uvloop.run(_serve(gateway, settings, worker))
     return 0
 
 
-def _config(gateway: Gateway, settings: Settings) -> uvicorn.Config:
+def _own(settings: Settings, worker: Worker) -> Settings:
+    """Settings of one of several processes: a file of its own, and a name of its own for collectors."""
+    attributes = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    identity = f"service.instance.id={uuid4()}"
+    os.environ["OTEL_RESOURCE_ATTRIBUTES"] = f"{attributes},{identity}" if attributes else identity
+    log = settings.decision_log
+    return settings.model_copy(
+        update={
+            "port": worker.port,
+            "decision_log": log and log.with_name(f"{log.stem}-{worker.number}{log.suffix}"),
+        }
+    )
+
+
+def _config(app: Gateway | Siblings, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        gateway,
+        app,
         host=settings.host,
         port=settings.port,
         loop="uvloop",

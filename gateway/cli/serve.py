@@ -19,6 +19,9 @@ def serve(
     policy: Annotated[Path, typer.Option(help="How requests are routed.", envvar="SPECROUTE_POLICY")],
     host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8000]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that share the port, one for each CPU to use. [default: 1]")
+    ] = None,
     otlp_endpoint: Annotated[
         str | None, typer.Option(help="OTLP/HTTP collector, such as http://localhost:4318.")
     ] = None,
@@ -44,6 +47,7 @@ def serve(
         "policy": policy,
         "host": host,
         "port": port,
+        "workers": workers,
         "otlp_endpoint": otlp_endpoint,
         "decision_log": decision_log,
         "log_level": log_level,

@@ -1,0 +1,146 @@
+"""Several processes on one port: work is shared, what dies is started again, all stop in good order."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from backends.sim.fleet import Member, run_fleet
+from backends.sim.server import Options
+from tests.e2e.test_drain import FLEET, POLICY, REQUEST, live
+
+SECONDS = 30.0
+SMALL = REQUEST | {"stream": False, "max_tokens": 5}
+
+
+@asynccontextmanager
+async def workers(folder, urls, count=2, **settings):
+    """A gateway of several processes: its supervisor and its address."""
+    (folder / "fleet.yaml").write_text(FLEET.format(*urls))
+    (folder / "policy.yaml").write_text(POLICY)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway.cli", "serve", "--fleet", folder / "fleet.yaml",
+        "--policy", folder / "policy.yaml", "--workers", str(count), "--port", str(settings.get("port", 0)),
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        log = ""
+        async with asyncio.timeout(SECONDS):
+            async for line in process.stderr:
+                log += line.decode()
+                if "serving on" in log:
+                    log = log.split("serving on ")[1].split()[0]
+                    break
+        yield process, log
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.fixture
+async def servers():
+    async with run_fleet(
+        [Member(SMALL["model"], options=Options(speed=50.0)), Member(SMALL["model"], "dflash", 7)]
+    ) as fleet:
+        yield [one.url for one in fleet]
+
+
+async def post(url):
+    """One request over a connection of its own."""
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
+        session.post(f"{url}/v1/chat/completions", json=SMALL) as answer,
+    ):
+        await answer.read()
+        return answer.status
+
+
+async def requests_by_worker(url):
+    async with aiohttp.ClientSession(url) as session, session.get("/metrics") as answer:
+        text = await answer.text()
+    counts = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == "specroute_requests_total":
+                counts[sample.labels["worker"]] = counts.get(sample.labels["worker"], 0) + sample.value
+    return counts
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def until(condition):
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - processes send no events
+            await asyncio.sleep(0.02)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+async def test_work_is_shared_and_metrics_are_those_of_all(tmp_path, servers):
+    async with workers(tmp_path, servers) as (process, url):
+        assert await asyncio.gather(*(post(url) for _ in range(60))) == [200] * 60
+        counts = {}
+        async with asyncio.timeout(SECONDS):
+            while sum(counts.values()) < 60:
+                counts = await requests_by_worker(url)
+        assert set(counts) == {"0", "1"}
+        assert all(counts.values())
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+async def test_a_worker_that_dies_is_replaced(tmp_path, servers):
+    async with workers(tmp_path, servers) as (process, url):
+        before = children(process.pid)
+        os.kill(before[0], signal.SIGKILL)
+        await until(lambda: len(set(children(process.pid)) - set(before)) == 1)
+        statuses = []
+        async with asyncio.timeout(SECONDS):
+            while len(await requests_by_worker(url)) < 2:
+                statuses.append(await post(url))
+        assert set(statuses) <= {200}
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+async def test_streams_end_before_the_workers_do(tmp_path, servers):
+    async with workers(tmp_path, servers) as (process, url):
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            streams = await live(session, url)
+            process.send_signal(signal.SIGTERM)
+            answers = await asyncio.gather(*streams)
+        assert all(answer.endswith(b"data: [DONE]\n\n") for answer in answers)
+        assert await process.wait() == 0
+
+
+async def test_workers_whose_supervisor_was_killed_end(tmp_path, servers):
+    async with workers(tmp_path, servers) as (process, _):
+        left = children(process.pid)
+        assert len(left) == 2
+        process.kill()
+        await process.wait()
+        await until(lambda: not any(alive(pid) for pid in left))
+
+
+async def test_a_port_that_is_taken_is_told_and_nobody_shares_it_unasked(tmp_path, servers):
+    (tmp_path / "other").mkdir()
+    async with workers(tmp_path, servers) as (_, url):
+        port = url.rsplit(":", 1)[1]
+        async with workers(tmp_path / "other", servers, port=port) as (second, said):
+            assert await second.wait() == 2
+            assert f"cannot listen on 127.0.0.1:{port}" in said

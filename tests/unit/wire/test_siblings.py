@@ -1,0 +1,128 @@
+import asyncio
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.wire.siblings import HEADER, Siblings, merged
+from tests.asgi import Conversation
+
+ONE = """\
+# HELP a_total Some.
+# TYPE a_total counter
+a_total{x="1"} 2.0
+a_total{x="}"} 3.0
+# HELP b Other.
+# TYPE b gauge
+b 1.0
+"""
+TWO = """\
+# HELP b Other.
+# TYPE b gauge
+b 4.0
+# HELP a_total Some.
+# TYPE a_total counter
+a_total{x="1"} 5.0
+# HELP h Third.
+# TYPE h histogram
+h_bucket{le="+Inf"} 1
+h_sum{} 2
+h_count 1
+"""
+
+
+def test_the_metrics_of_all_are_one_text_that_can_be_read():
+    families = {
+        family.name: family for family in text_string_to_metric_families(merged([(0, ONE), (3, TWO)]))
+    }
+    samples = {
+        (sample.name, sample.labels.pop("worker"), *sample.labels.values()): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    assert samples == {
+        ("a_total", "0", "1"): 2.0, ("a_total", "0", "}"): 3.0, ("a_total", "3", "1"): 5.0,
+        ("b", "0"): 1.0, ("b", "3"): 4.0,
+        ("h_bucket", "3", "+Inf"): 1.0, ("h_sum", "3"): 2.0, ("h_count", "3"): 1.0,
+    }  # fmt: skip
+    assert families["b"].type == "gauge"
+    assert merged([(0, ONE), (3, TWO)]).count("# HELP") == 3
+
+
+class Others:
+    """Workers that answer with what they are given, or not at all."""
+
+    def __init__(self, *answers):
+        self.asked = []
+        self._answers = answers
+
+    def __call__(self, request):
+        number = int(request.url.host[1:])
+        self.asked.append((request.method, number, request.url.path, HEADER.decode() in request.headers))
+        answer = self._answers[number]
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(200, text=answer, headers={"content-type": "text/plain; version=0.0.4"})
+
+
+async def own(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+
+def worker(others, count):
+    siblings = Siblings(own, [f"http://w{number}" for number in range(count)], 1)
+    siblings._client = httpx.AsyncClient(transport=httpx.MockTransport(others))
+    return siblings
+
+
+async def ask(app, method, path, headers=()):
+    return await Conversation(app, method=method, path=path, headers=headers).end()
+
+
+async def test_metrics_are_asked_of_all_who_answer():
+    others = Others(ONE, ONE, httpx.ConnectTimeout("slow"))
+    answer = await ask(worker(others, 3), "GET", "/metrics")
+    assert answer.status == 200
+    assert answer.headers[b"content-type"] == b"text/plain; version=0.0.4"
+    assert answer.headers[b"content-length"] == b"%d" % len(answer.body)
+    assert answer.body.decode() == merged([(0, ONE), (1, ONE)])
+    assert sorted(others.asked) == [("GET", number, "/metrics", True) for number in range(3)]
+
+
+async def test_where_nobody_answers_there_are_none():
+    answer = await ask(worker(Others(httpx.ConnectError("gone")), 1), "GET", "/metrics")
+    assert (answer.status, answer.body) == (503, b"")
+
+
+async def test_a_reload_goes_to_all_and_the_own_answer_is_given():
+    others = Others("", "", "")
+    answer = await ask(worker(others, 3), "POST", "/-/reload")
+    assert answer.body == b"/-/reload"
+    assert sorted(others.asked) == [("POST", number, "/-/reload", True) for number in (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        ("GET", "/metrics", [(HEADER, b"1")]),
+        ("POST", "/-/reload", [(HEADER, b"1")]),
+        ("GET", "/healthz", []),
+        ("POST", "/v1/chat/completions", []),
+    ],
+)
+async def test_everything_else_is_the_workers_own_affair(method, path, headers):
+    others = Others("", "")
+    answer = await ask(worker(others, 2), method, path, headers)
+    assert answer.body == path.encode()
+    assert others.asked == []
+
+
+async def test_what_is_no_request_passes():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope["type"])
+
+    await Siblings(app, [], 0)({"type": "lifespan"}, asyncio.Queue().get, None)
+    assert seen == ["lifespan"]
