@@ -26,6 +26,7 @@ from gateway.runtime.scrape import Scraper
 from gateway.runtime.sessions import Sessions
 from gateway.runtime.visits import Visits
 from gateway.telemetry import setup as telemetry
+from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.decision_log import DecisionLog
 from gateway.ui.board import Board
 from gateway.ui.decisions import Decisions
@@ -111,10 +112,11 @@ class Gateway:
         self._telemetry.observe_draft_latency(self._draft_latency.usual)
         self._gpus = GpuWatch()
         self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
-        self._log = _decision_log(settings)
-        if self._log is not None:
-            dropped = self._log
-            self._telemetry.observe_log(lambda: dropped.dropped)
+        decision_log = _decision_log(settings)
+        if decision_log is not None:
+            self._telemetry.observe_log(lambda: decision_log.dropped)
+        access_log = AccessLog(capacity=settings.record_queue) if settings.access_log else None
+        self._logs = tuple(log for log in (decision_log, access_log) if log is not None)
         sessions = Sessions()
         self._agreement = Agreement(config.policy.classifier)
         self._telemetry.observe_agreement(self._agreement.rates, self._agreement.drifts)
@@ -128,7 +130,7 @@ class Gateway:
                 sessions.on_record,
                 self._learning.on_record,
                 self._agreement.on_record,
-                *((self._log.on_record,) if self._log is not None else ()),
+                *(log.on_record for log in self._logs),
                 *on_record,
             ],
             capacity=settings.record_queue,
@@ -238,8 +240,8 @@ class Gateway:
 
         self._configuration.on_change(changed)
         self._consumers.start()
-        if self._log is not None:
-            self._log.start()
+        for log in self._logs:
+            log.start()
         for each in visits:
             each.sync()
         learning = tasks.spawn(self._learning.run(), name="learn")
@@ -256,8 +258,8 @@ class Gateway:
                 await _end("visits", each.close())
             await _end("upstream", self._upstream.close())
             await _end("consumers", self._consumers.close(DRAIN_SECONDS))
-            if self._log is not None:
-                await _end("decision log", asyncio.to_thread(self._log.close))
+            for log in self._logs:
+                await _end("logs", asyncio.to_thread(log.close))
             await _end("telemetry", asyncio.to_thread(self._telemetry.close))
             await _end("control client", client.aclose())
 

@@ -75,6 +75,10 @@ class Settings(BaseSettings):
     semconv: Literal["0.1.0", "1.41"] = Field(
         default="0.1.0", description="GenAI semantic conventions to emit"
     )
+    access_log: bool = Field(
+        default=False, description="write a JSON line for each finished request to stderr"
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="form of log lines on stderr")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least log level"
     )

@@ -21,6 +21,7 @@ from gateway.cli.workers import Supervisor, Worker, listen
 from gateway.policy.load import Invalid
 from gateway.runtime import tasks
 from gateway.runtime.reload import load_files
+from gateway.telemetry.logging import configure
 from gateway.wire.protocol import LimitedProtocol
 from gateway.wire.siblings import Siblings
 
@@ -106,13 +107,7 @@ def _address(settings: Settings, listener: socket.socket) -> str:
 
 def run(settings: Settings) -> int:
     """Serve until SIGINT or SIGTERM. Returns the exit code: 0 good, 2 if files or port are bad."""
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
-    for noisy in ("httpx", "watchfiles.main"):  # a line for every scrape, and for every file beside ours
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    configure(settings.log_level, settings.log_format)
     loaded = load_files(settings.fleet, settings.policy, os.environ)
     for problem in (*(loaded.problems if isinstance(loaded, Invalid) else ()), *loaded.warnings):
         print(problem, file=sys.stderr)

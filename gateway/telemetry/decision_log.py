@@ -1,26 +1,18 @@
-"""Writes the decision log: a line a request, in files that rotate, from a thread of its own."""
+"""The files of the decision log: a line a request, rotated."""
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
-from collections import deque
-from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from gateway.telemetry.decision_entry import entry_of
 from gateway.telemetry.decision_schema import line_of
+from gateway.telemetry.lines import Lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gateway.core.outcome import Record
-
-_log = logging.getLogger(__name__)
-
-_INTERVAL: Final = 0.25
-"""Seconds between two writes: what a crash of the process loses at most."""
 
 _BLOCK: Final = 2**16
 
@@ -31,7 +23,7 @@ def files_of(path: Path) -> list[Path]:
     return [*full, path] if path.exists() else full
 
 
-class DecisionLog:
+class DecisionLog(Lines):
     """A log of finished requests.
 
     Its files belong to one process. The one that is written has the given name; a full one is renamed to the
@@ -53,73 +45,17 @@ class DecisionLog:
     ) -> None:
         self._file = _File(path, max_bytes, keep)
         self._seed = seed
-        self._capacity = capacity
         self._secret = os.urandom(16)
-        self._queue: deque[Record] = deque()
-        self._dropped = 0
-        self._failures = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="decision-log", daemon=True)
+        self._time = ""
+        super().__init__("decision log", self._line, self._append, capacity)
 
-    @property
-    def dropped(self) -> int:
-        """Requests that are not in the log: they came too fast, or the disk took none."""
-        return self._dropped
+    def _line(self, record: Record) -> bytes:
+        entry = entry_of(record, self._seed, self._secret)
+        self._time = entry.time
+        return line_of(entry)
 
-    def on_record(self, record: Record) -> None:
-        """Queue a finished request; never blocks."""
-        if len(self._queue) < self._capacity:
-            self._queue.append(record)
-        else:
-            self._dropped += 1
-
-    def start(self) -> None:
-        """Start to write."""
-        self._thread.start()
-
-    def close(self, timeout: float = 5.0) -> None:
-        """Write what is queued and end; blocks, so call it in a thread.
-
-        Args:
-            timeout: Seconds after which what is left is given up.
-        """
-        self._stop.set()
-        if self._thread.ident is None:
-            return
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            _log.warning("the decision log could not be written within %g s, the rest is lost", timeout)
-
-    def _run(self) -> None:
-        while not self._stop.wait(_INTERVAL):
-            self._write()
-        self._write()
-
-    def _write(self) -> None:
-        """Write all that is queued now."""
-        lines: list[bytes] = []
-        time = ""
-        for _ in range(len(self._queue)):
-            try:
-                entry = entry_of(self._queue.popleft(), self._seed, self._secret)
-                lines.append(line_of(entry))
-                time = entry.time
-            except Exception:  # noqa: BLE001 - whatever it is, the next one may be well
-                self._lost(1)
-            sleep(0)  # lets the event loop run: else it waits 5 ms for its turn, in the middle of a stream
-        if not lines:
-            return
-        try:
-            self._file.append(b"".join(lines), time)
-        except OSError:
-            self._lost(len(lines))
-
-    def _lost(self, lines: int) -> None:
-        self._dropped += lines
-        self._failures += 1
-        # Logged at 1, 2, 4, 8, …: a full disk would else fill what is left of it.
-        if self._failures & (self._failures - 1) == 0:
-            _log.exception("cannot write the decision log, %d times so far", self._failures)
+    def _append(self, lines: bytes) -> None:
+        self._file.append(lines, self._time)
 
 
 class _File:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from typing import Final
 
 from gateway.core.outcome import Trace
+
+CURRENT: Final[ContextVar[Trace | None]] = ContextVar("trace", default=None)
+"""The trace of the request that a task serves, for its log lines."""
 
 BYTES: Final = 24
 """Random bytes that :func:`begin` takes: 16 for a trace id, 8 for a span id."""

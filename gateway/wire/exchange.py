@@ -62,6 +62,7 @@ class Exchange:
             urandom(trace_context.BYTES),
             ratio=trace_ratio,
         )
+        trace_context.CURRENT.set(self.trace)
         self.attempts: list[Attempt] = []
         self.trial: Trial | None = None
         self.dispatched = self.started

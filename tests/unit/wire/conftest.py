@@ -11,7 +11,7 @@ def pytest_asyncio_loop_factories(config, item):
     loops = {"asyncio": asyncio.new_event_loop}
     if item.path.name == "test_upstream.py" or item.path.parent.name == "lean":
         loops["uvloop"] = uvloop.new_event_loop
-    if item.path.name == "test_protocol.py":
+    if item.path.name in {"test_protocol.py", "test_slow_clients.py"}:
         return {"uvloop": uvloop.new_event_loop}
     return loops
 

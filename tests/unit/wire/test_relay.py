@@ -480,6 +480,17 @@ async def test_a_body_that_is_not_read_still_goes_where_the_caller_chose():
     assert bench.upstream.order == ["b"]
 
 
+@pytest.mark.parametrize(("model", "status", "sent"), [("m", 200, b"served"), ("another", 404, None)])
+async def test_the_model_of_a_form_decides_and_is_renamed_like_any_other(model, status, sent):
+    form = b'--x\r\ncontent-disposition: form-data; name="model"\r\n\r\n%b\r\n--x--\r\n'
+    bench = Bench(a=[answer()], backends=[Backend("a", "http://a", target="target", served_model="served")])
+    client = await bench.talk(form % model.encode(), path="/v1/audio/transcriptions", headers=[
+        (b"content-type", b"multipart/form-data; boundary=x"),
+    ])  # fmt: skip
+    assert client.status == status
+    assert [request.body for request in bench.upstream.requests] == ([form % sent] if sent else [])
+
+
 async def test_a_method_without_a_body_is_the_servers_business():
     bench = Bench(a=[answer(b"{}", status=405)])
     assert (await bench.talk(b"", method="GET")).status == 405

@@ -1,0 +1,104 @@
+"""Writes a line a request from a thread of its own: a request pays for an append to a queue."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from time import sleep
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.core.outcome import Record
+
+_log = logging.getLogger(__name__)
+
+_INTERVAL: Final = 0.25
+"""Seconds between two writes: what a crash of the process loses at most."""
+
+
+class Lines:
+    """A queue of finished requests and the thread that writes them.
+
+    Args:
+        name: What is written, for the log.
+        encode: Gives the line of a request, its end included.
+        write: Writes whole lines, all or none; raises :class:`OSError` where it cannot.
+        capacity: Requests held at most until they are written; further ones are dropped and counted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        encode: Callable[[Record], bytes],
+        write: Callable[[bytes], None],
+        capacity: int = 10_000,
+    ) -> None:
+        self._name = name
+        self._encode = encode
+        self._put = write
+        self._capacity = capacity
+        self._queue: deque[Record] = deque()
+        self._dropped = 0
+        self._failures = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def dropped(self) -> int:
+        """Requests that were not written: they came too fast, or nothing takes them."""
+        return self._dropped
+
+    def on_record(self, record: Record) -> None:
+        """Queue a finished request; never blocks."""
+        if len(self._queue) < self._capacity:
+            self._queue.append(record)
+        else:
+            self._dropped += 1
+
+    def start(self) -> None:
+        """Start to write."""
+        self._thread.start()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what is queued and end; blocks, so call it in a thread.
+
+        Args:
+            timeout: Seconds after which what is left is given up.
+        """
+        self._stop.set()
+        if self._thread.ident is None:
+            return
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            _log.warning("the %s could not be written within %g s, the rest is lost", self._name, timeout)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        """Write all that is queued now."""
+        lines: list[bytes] = []
+        for _ in range(len(self._queue)):
+            try:
+                lines.append(self._encode(self._queue.popleft()))
+            except Exception:  # noqa: BLE001 - whatever it is, the next one may be well
+                self._lost(1)
+            sleep(0)  # lets the event loop run: else it waits 5 ms for its turn, in the middle of a stream
+        if not lines:
+            return
+        try:
+            self._put(b"".join(lines))
+        except OSError:
+            self._lost(len(lines))
+
+    def _lost(self, lines: int) -> None:
+        self._dropped += lines
+        self._failures += 1
+        # Logged at 1, 2, 4, 8, …: a full disk would else fill what is left of it.
+        if self._failures & (self._failures - 1) == 0:
+            _log.exception("cannot write the %s, %d times so far", self._name, self._failures)

@@ -1,0 +1,293 @@
+"""What becomes of odd answers of backends: of which kind they are, and where they end."""
+
+import asyncio
+import json
+
+import pytest
+
+from gateway.core.policy import Timeouts
+from gateway.wire.upstream import UpstreamError
+from tests.relaying import Bench, body
+from tests.scripted import NEVER, Act, answer, stream
+
+pytestmark = pytest.mark.usefixtures("piped")
+
+COMMENT = b": keep-alive\n\n"
+PING = b": ping\n\n"
+WORD = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}\n\n'
+LAST = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"."},"finish_reason":"stop"}]}\n\n'
+OTHER = b'data: {"id":"c","choices":[{"index":1,"delta":{"content":"y"},"finish_reason":"stop"}]}\n\n'
+USAGE = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3}}\n\n'
+DONE = b"data: [DONE]\n\n"
+RESET = UpstreamError("headers", "reset", "scripted")
+
+DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0}\n\n'
+STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+CREATED = b'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n'
+PIECE = (
+    b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":1}\n\n'
+)
+COMPLETED = b'event: response.completed\ndata: {"type":"response.completed","sequence_number":2}\n\n'
+FAILED = b'event: response.failed\ndata: {"type":"response.failed","sequence_number":2}\n\n'
+OVERLOADED = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"m"}}\n\n'
+BROKEN = b'event: error\ndata: {"type":"error","sequence_number":2,"code":"server_error","message":"m"}\n\n'
+
+
+def late(gate, act):
+    """The same answer once the gate is open."""
+    act.before.insert(0, gate)
+    return act
+
+
+def other(kind, said, status=200):
+    return Act(status=status, headers=[(b"content-type", kind)], body=[said])
+
+
+async def after_a_comment(bench, gate, **options):
+    """The rest of a stream for which the gateway had to say something before a backend did."""
+    client = bench.open(**options)
+    await client.until(lambda it: COMMENT in it.body)
+    gate.set()
+    await client.end()
+    assert client.complete
+    assert client.status == 200
+    return client.body.replace(COMMENT, b"")
+
+
+def errors_in(said):
+    """Events of a stream that tell of an error: their names and what they say."""
+    found = []
+    for event in filter(None, said.split(b"\n\n")):
+        *name, data = event.split(b"\n")
+        data = data.removeprefix(b"data: ")
+        if b'"error"' in data:
+            found.append((b"".join(name), json.loads(data)))
+    return found
+
+
+# Of which kind an answer is.
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: answer(b'{"choices":[]}'),
+        lambda: other(b"audio/wav", b"RIFF"),
+        lambda: other(b"text/html", b"<html>"),
+        lambda: other(b"text/plain", b""),
+    ],
+    ids=["json", "audio", "html", "empty"],
+)
+async def test_an_answer_of_another_kind_is_not_put_into_a_stream_that_has_begun(act):
+    gate = asyncio.Event()
+    bench = Bench(timeouts=Timeouts(keep_alive=0.01), a=[late(gate, act())], b=[stream(WORD, LAST, DONE)])
+    assert await after_a_comment(bench, gate) == WORD + LAST + DONE
+    assert [attempt.error for attempt in bench.record.attempts] == ["protocol", ""]
+
+
+async def test_a_stream_that_only_such_answers_came_for_ends_with_an_error():
+    gate = asyncio.Event()
+    bench = Bench(timeouts=Timeouts(keep_alive=0.01), a=[late(gate, answer(b"{}"))])
+    ((name, said),) = errors_in(await after_a_comment(bench, gate))
+    assert (name, said["error"]["code"]) == (b"", "upstream_error")
+    assert bench.record.outcome.status == "upstream_error"
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        ("/v1/audio/speech", {"input": "hi"}),
+        ("/v1/embeddings", {"input": "hi"}),
+        ("/v1/some/other", {}),
+        ("/v1/rerank", {"query": "q", "documents": ["d"]}),
+    ],
+)
+async def test_no_comment_is_sent_where_no_stream_of_events_may_come(path, given):
+    gate = asyncio.Event()
+    bench = Bench(
+        timeouts=Timeouts(keep_alive=0.001), a=[late(gate, other(b"audio/wav", b"RIFF"))], b=[], c=[]
+    )
+    client = bench.open(json.dumps({"model": "m", "stream": True, **given}).encode(), path=path)
+    await bench.upstream.sent.wait()
+    await asyncio.sleep(0.02)  # twenty intervals
+    assert client.sent == []
+    gate.set()
+    await client.end()
+    assert client.body == b"RIFF"
+    assert client.headers[b"content-type"] == b"audio/wav"
+
+
+@pytest.mark.parametrize("kind", [b"Application/JSON", b"application/json; charset=utf-8"])
+async def test_however_json_is_spelled_it_is_held_whole(kind):
+    bench = Bench(a=[other(kind, b'{"usage":{"completion_tokens":7}}')])
+    await bench.talk(body())
+    assert bench.record.outcome.usage.output_tokens == 7
+
+
+@pytest.mark.parametrize("status", [99, 101, 600, 999])
+@pytest.mark.parametrize("wanted", [True, False], ids=["stream", "whole"])
+async def test_a_status_that_is_none_is_a_fault_of_the_backend(status, wanted):
+    bench = Bench(
+        a=[answer(b"{}", status)], b=[stream(WORD, LAST, DONE) if wanted else answer(b'{"id":"b"}')]
+    )
+    client = await bench.talk(body(stream=wanted))
+    assert client.status == 200
+    assert [attempt.error for attempt in bench.record.attempts] == ["protocol", ""]
+
+
+async def test_where_every_status_is_none_the_client_gets_one_all_the_same():
+    bench = Bench(a=[answer(b"{}", 999)])
+    client = await bench.talk(body())
+    assert client.status == 502
+    assert json.loads(client.body)["error"]["code"] == "upstream_error"
+
+
+@pytest.mark.parametrize(
+    "said", [b"<html>Bad Gateway</html>", b"", b'{"detail":"nope"}', b"Internal\r\nServer Error"]
+)
+async def test_after_a_comment_an_error_that_is_no_clients_becomes_one(said):
+    gate = asyncio.Event()
+    act = late(gate, other(b"text/html", said, 502))
+    bench = Bench(timeouts=Timeouts(keep_alive=0.01), max_attempts=1, a=[act])
+    ((_, told),) = errors_in(await after_a_comment(bench, gate))
+    assert told["error"]["type"] == "server_error"
+    assert told["error"]["message"]
+
+
+# Where a stream ends.
+
+ENDINGS = {
+    "done": ("/v1/chat/completions", {}, [WORD, LAST, DONE]),
+    "choice": ("/v1/chat/completions", {}, [WORD, LAST]),
+    "choices": ("/v1/chat/completions", {"n": 2}, [WORD, LAST, OTHER]),
+    "usage": ("/v1/chat/completions", {"stream_options": {"include_usage": True}}, [WORD, LAST, USAGE]),
+    "messages": ("/v1/messages", {}, [DELTA, STOP]),
+    "responses": ("/v1/responses", {}, [CREATED, PIECE, COMPLETED]),
+}
+NO_ENDINGS = {
+    "word": ("/v1/chat/completions", {}, [WORD]),
+    "one-of-two": ("/v1/chat/completions", {"n": 2}, [WORD, LAST]),
+    "one-twice": ("/v1/chat/completions", {"n": 2}, [WORD, LAST, LAST]),
+    "no-usage": ("/v1/chat/completions", {"stream_options": {"include_usage": True}}, [WORD, LAST]),
+    "messages": ("/v1/messages", {}, [DELTA]),
+    "responses": ("/v1/responses", {}, [CREATED, PIECE]),
+}
+
+
+def asked(**fields):
+    return json.dumps(
+        {
+            "model": "m",
+            "stream": True,
+            "messages": [{"role": "user", "content": "hi"}],
+            "input": "hi",
+            **fields,
+        }
+    ).encode()
+
+
+@pytest.mark.parametrize(("path", "fields", "events"), ENDINGS.values(), ids=ENDINGS)
+async def test_a_stream_with_its_end_is_good(path, fields, events):
+    bench = Bench(a=[stream(*events)])
+    client = await bench.talk(asked(**fields), path=path)
+    assert client.body == b"".join(events)
+    assert client.complete
+    assert (bench.record.outcome.status, bench.record.attempts[0].error) == ("ok", "")
+
+
+@pytest.mark.parametrize(("path", "fields", "events"), NO_ENDINGS.values(), ids=NO_ENDINGS)
+@pytest.mark.parametrize("how", ["ends", "breaks"])
+async def test_a_stream_without_its_end_says_so_as_its_clients_read_it(path, fields, events, how):
+    bench = Bench(a=[stream(*events, *([RESET] if how == "breaks" else []))], b=[stream(*events)])
+    client = await bench.talk(asked(**fields), path=path)
+    assert client.body.startswith(events[0])
+    ((name, said),) = errors_in(client.body)
+    assert said["error"]["code"] == "upstream_broken_off"
+    if "messages" in path or "responses" in path:
+        assert (name, said["type"]) == (b"event: error", "error")
+    else:
+        assert (name, list(said)) == (b"", ["error"])
+    if "responses" in path:
+        assert (said["code"], said["sequence_number"]) == ("upstream_broken_off", 2)
+    assert client.complete
+    assert b"[DONE]" not in client.body
+    assert bench.record.outcome.status == "truncated"
+    assert bench.record.outcome.error == ("reset" if how == "breaks" else "ended_early")
+
+
+@pytest.mark.parametrize(
+    ("path", "events"),
+    [
+        ("/v1/responses", [CREATED, PIECE, FAILED]),
+        ("/v1/responses", [CREATED, PIECE, BROKEN]),
+        ("/v1/messages", [DELTA, OVERLOADED]),
+    ],
+    ids=["failed", "error", "messages"],
+)
+async def test_a_stream_that_tells_of_its_failure_passes_as_it_is_and_counts_as_one(path, events):
+    bench = Bench(a=[stream(*events)])
+    client = await bench.talk(asked(), path=path)
+    assert client.body == b"".join(events)
+    assert bench.record.outcome.status == "truncated"
+    assert bench.record.attempts[0].error == "error_event"
+
+
+@pytest.mark.parametrize(
+    ("path", "events"),
+    [
+        ("/v1/chat/completions", [WORD, LAST, DONE]),
+        ("/v1/messages", [DELTA, STOP]),
+        ("/v1/responses", [CREATED, COMPLETED]),
+    ],
+)
+@pytest.mark.parametrize("after", ["reset", "silence", "both"])
+async def test_what_becomes_of_a_connection_after_the_end_of_the_answer_is_no_matter(path, events, after):
+    rest = {"reset": [RESET], "silence": [NEVER], "both": [b": bye\n\n", RESET]}[after]
+    bench = Bench(a=[stream(*events, *rest)], b=[], timeouts=Timeouts(idle=0.05))
+    client = await bench.talk(asked(), path=path)
+    assert client.body == b"".join(events) + (b": bye\n\n" if after == "both" else b"")
+    assert client.complete
+    assert (bench.record.outcome.status, bench.record.attempts[0].error) == ("ok", "")
+    assert bench.record.attempts[0].phase == "done"
+    assert bench.idle
+
+
+async def test_an_end_that_its_client_has_not_read_in_time_is_none():
+    bench = Bench(a=[stream(WORD, LAST + DONE, NEVER)], timeouts=Timeouts(total=0.2))
+    client = bench.open()
+    client.reads_after = 10.0
+    await client.end()
+    assert bench.record.outcome.status == "truncated"
+    assert bench.record.outcome.error == "timeout:total"
+    assert bench.idle
+
+
+# Comments.
+
+
+@pytest.mark.parametrize("odd", [[PING], [PING, PING], [b"event: x\n\n"], [b"retry: 5\n\n", PING]])
+@pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
+async def test_after_a_backends_comments_another_backend_still_takes_over(odd, end):
+    bench = Bench(a=[stream(*odd, *end)], b=[stream(WORD, LAST, DONE)])
+    client = await bench.talk()
+    assert client.body == b"".join(odd) + WORD + LAST + DONE
+    assert bench.upstream.order == ["a", "b"]
+    assert bench.record.outcome.status == "ok"
+
+
+@pytest.mark.parametrize("half", [b": pi", b"data: {", b"data"])
+async def test_after_half_an_event_none_does(half):
+    bench = Bench(a=[stream(PING + half, RESET)], b=[])
+    client = await bench.talk(body(stream=True, stream_options={"include_usage": True}))
+    assert client.body.startswith(PING + half)
+    assert len(bench.upstream.requests) == 1
+    assert bench.record.outcome.status == "truncated"
+
+
+async def test_nothing_but_comments_is_no_answer():
+    bench = Bench(a=[stream(PING)], b=[stream(PING)])
+    client = await bench.talk()
+    assert client.body.startswith(PING + PING)
+    ((_, said),) = errors_in(client.body)
+    assert said["error"]["code"] == "upstream_error"
+    assert bench.record.outcome.status == "upstream_error"
