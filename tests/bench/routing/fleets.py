@@ -82,10 +82,10 @@ def _lengths(target):
 
 
 def domain(target):
-    """Two servers whose draft was trained for math and code, two for everything else."""
+    """Two servers whose draft was trained for code, two for everything else: +20 % accepted at home, -35 % away."""
     base = engine(target, *BEST[target])
-    one = ("math", "code")
-    others = ("chat", "tool_use", "multilingual", "grounded")
+    one = ("code",)
+    others = ("math", "chat", "tool_use", "multilingual", "grounded")
     home, away = 1.2, 0.65
     x = models.with_acceptance(base, dict.fromkeys(one, home) | dict.fromkeys(others, away), name="domain-x")
     y = models.with_acceptance(base, dict.fromkeys(one, away) | dict.fromkeys(others, home), name="domain-y")
