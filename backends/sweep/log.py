@@ -56,7 +56,7 @@ class Log:
 
     def __enter__(self) -> Self:
         """Open it for writing at its end."""
-        torn = self._path.exists() and self._path.read_bytes()[-1:] not in (b"", b"\n")
+        torn = _torn(self._path)
         self._file = self._path.open("ab", buffering=0)
         if torn:
             self._write(b"\n")
@@ -105,6 +105,15 @@ class Log:
     def _sync(self) -> None:
         if self._file is not None:
             os.fsync(self._file.fileno())
+
+
+def _torn(path: Path) -> bool:
+    """Whether a file ends within a line."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
 
 
 def read(path: Path) -> Read | None:

@@ -18,6 +18,7 @@ from gateway.policy.checks import (
     policy_problems,
 )
 from gateway.policy.coverage import Requests
+from gateway.policy.grounds import ground_problems
 from gateway.policy.learned import UnusableLearnedError
 from gateway.policy.learned import parse as parse_learned
 from gateway.policy.schema import BackendSection, FleetFile, PolicyFile, RouteSection
@@ -124,6 +125,8 @@ def load(
     fleet, names, problems = _read_fleet(fleet_text, fleet_file, env)
     policy, more, beside = _read_policy(policy_text, policy_file, fleet, names, folder)
     config = None if fleet is None or policy is None else Config(fleet, policy)
+    if fleet is not None and policy is not None:
+        problems += ground_problems(policy_text, policy_file, fleet, folder)
     return _result(config, [*problems, *more], beside)
 
 

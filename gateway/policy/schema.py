@@ -267,6 +267,11 @@ class PolicyFile(Section):
     trust_class: bool = Field(default=True, description="Whether the header x-specroute-class counts.")
     allow_pin: bool = Field(default=False, description="Whether the header x-specroute-backend is honoured.")
     stale_after: Duration = Field(default=15.0, description="Age at which scraped load is ignored.")
+    evidence: Text | None = Field(
+        default=None,
+        description="File beside this one with the measurements it rests on, as `specroute sweep` writes it.",
+        examples=["evidence.json"],
+    )
     routes: list[RouteSection] = Field(
         description="Tried in order; the first whose match fits takes the request.",
         examples=[[{"name": "default", "prefer": ["any"]}]],
