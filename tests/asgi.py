@@ -115,6 +115,8 @@ class _Pipe:
     def _caught_up(self):
         self._room()
 
+    behind = False
+
     def on_room(self, call):
         self._room = call
 

@@ -180,11 +180,7 @@ class Client:
         if self.pipe is not None:
             self.pipe.finish(data)
             return
-        try:
-            await self._send({"type": "http.response.body", "body": data, "more_body": False})
-        except asyncio.CancelledError:
-            self.finished = False
-            raise
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def close(self, data: bytes = b"") -> None:
         """Send the last part of an answer that nothing more is waited for: not for its client either."""

@@ -48,6 +48,7 @@ class Exchange:
         self.started = clock.monotonic()
         self._started_unix_ns = clock.unix_ns()
         self._decided = self.started
+        self._ended: float | None = None
         self.client = client
         self.endpoint = endpoint
         self.method: str = scope["method"]
@@ -126,6 +127,11 @@ class Exchange:
         """Its workload."""
         return self._classification
 
+    async def taken(self, deadline: float) -> None:
+        """Wait until the client has read its answer, which is no part of what is measured."""
+        self._ended = clock.monotonic()
+        await self.client.taken(deadline)
+
     @property
     def backend(self) -> Backend | None:
         """The last backend tried."""
@@ -140,7 +146,7 @@ class Exchange:
             started=self.started,
             started_unix_ns=self._started_unix_ns,
             decided=self._decided,
-            ended=clock.monotonic(),
+            ended=self._ended or clock.monotonic(),
             features=self._features or extract(RequestView(self.endpoint, model="")),
             classification=self._classification,
             decision=self._decision or _undecided(self._problem),

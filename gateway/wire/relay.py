@@ -77,8 +77,9 @@ class Relay:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         endpoint = endpoint_of(scope["method"], scope["path"])
-        pipe = pipe_of(scope) if self.pipe else None
-        exchange = Exchange(scope, endpoint, Client(receive, send, pipe), trace_ratio=self.trace_ratio)
+        line = pipe_of(scope)
+        client = Client(receive, send, line if self.pipe else None, line)
+        exchange = Exchange(scope, endpoint, client, trace_ratio=self.trace_ratio)
         try:
             if self.admission.full:
                 await exchange.refuse(errors.OVERLOADED)
@@ -94,6 +95,9 @@ class Relay:
 
     async def _read(self, exchange: Exchange) -> bytes | None:
         """The request body; None if the exchange ended with reading it."""
+        if not exchange.target.startswith("/"):  # as in OPTIONS *
+            await exchange.refuse(errors.invalid("the request names no path that begins with /"))
+            return None
         declared = names.first(exchange.headers, b"content-length")
         if (
             declared is not None and int(declared) > self.body_limit
@@ -161,6 +165,7 @@ class Relay:
             self.running.discard(exchange)
             if keep_alive is not None:
                 keep_alive.close()
+        await exchange.taken(exchange.started + policy.timeouts.total)
 
     def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting) -> bool:
         """Whether a request goes to the end of the queue: for want of room, or because others look for it."""

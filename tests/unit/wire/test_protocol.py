@@ -11,7 +11,7 @@ from gateway.cli import running
 from gateway.settings import Settings
 from gateway.wire.protocol import AHEAD_LIMIT, HEAD_LIMIT, STARTS, TARGET_LIMIT, LimitedProtocol, Starts
 
-SECONDS = 5.0
+SECONDS = 20.0
 """How long a connection may stay open before a test gives up."""
 
 OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}

@@ -72,8 +72,9 @@ async def test_a_stream_that_is_not_read_ends_with_its_time(piped):
     assert bench.idle
 
 
-async def test_a_whole_stream_that_is_not_read_ends_with_its_time(piped):
-    bench = Bench(a=[stream(*[EVENT] * 20, DONE)], timeouts=Timeouts(total=0.3))
+@pytest.mark.parametrize("parts", [[*[EVENT] * 20, DONE], [EVENT * 20 + DONE]], ids=["parts", "at-once"])
+async def test_a_whole_stream_that_is_not_read_ends_with_its_time(piped, parts):
+    bench = Bench(a=[stream(*parts)], timeouts=Timeouts(total=0.3))
     async with relaying(bench, piped=piped) as (protocols, port):
         with asking(port, body(stream=True)):
             await until(lambda: bench.records)
