@@ -124,6 +124,7 @@ class RealText(Data):
         prompts: Of each workload.
         tokens: Of each answer at most.
         differing: Answers that were not those of the server without speculation.
+        note: What else was seen.
         mean_accepted_length: Tokens of a step that had a draft, by method and workload.
         tokens_per_step: The same over all steps, those without a proposal included.
     """
@@ -135,6 +136,7 @@ class RealText(Data):
     answers: int
     mean_accepted_length: dict[str, dict[str, float]]
     tokens_per_step: dict[str, dict[str, float]]
+    note: str
 
 
 def _read(name: str, model: type[Model]) -> Model | None:
@@ -289,8 +291,8 @@ def _lookup(run: RealText | None) -> str:
         "length is over steps that had a draft; where nothing was found to repeat, a step has none, so "
         "tokens a step are fewer. An existence proof: workload moves a real engine. No benchmark: a small "
         "model repeats itself. "
-        f"{run.differing} of {run.answers} answers were not those of the server without speculation: several "
-        "tokens in one step round otherwise than one.\n"
+        f"{run.differing} of {run.answers} answers were not those of the server without speculation. "
+        f"{run.note}\n"
     )
     return _table(rows) + "\n" + note
 

@@ -9,10 +9,13 @@ import httpx
 import pytest
 
 from backends.verify import Verifier
+from gateway.core.counters import parse_counters
+from gateway.core.draft_latency import window
 from tests.vllm import chain, scraping
 from tests.vllm.asking import ask, eventually
 
 if TYPE_CHECKING:
+    from gateway.core.counters import Counters
     from tests.vllm.conftest import Front
     from tests.vllm.servers import Server
 
@@ -129,3 +132,24 @@ async def test_no_two_servers_have_the_same_fingerprint(fleet: dict[str, Server]
     async with Verifier() as verifier:
         prints = {name: (await verifier.observe(one.spec)).fingerprint for name, one in fleet.items()}
     assert len(set(prints.values())) == len(prints)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_steps_took_is_read_of_the_servers_counters(fleet: dict[str, Server], name: str) -> None:
+    running = server(fleet, name)
+
+    def counters(at: float) -> Counters:
+        page = httpx.get(f"{running.url}/metrics", trust_env=False).content
+        return parse_counters(page, at)
+
+    before = counters(0.0)
+    answer = ask(running.url, chain.UNREPEATED, max_tokens=150)
+    assert answer.status == 200
+    after = eventually(lambda: counters(100.0), lambda now: now.generated == (before.generated or 0.0) + 150)
+    found = window(before, after)
+    assert found is not None
+    # Alone on the server; prompt lookup finds nothing to repeat here, so it drafts nothing.
+    assert found.batch == pytest.approx(1.0, abs=0.1)
+    width = 1.0 if running.spec.method in {"ngram", "suffix"} else 1.0 + running.spec.draft_tokens
+    assert found.width == pytest.approx(width)
+    assert found.seconds > 0.0

@@ -31,6 +31,10 @@ EVIDENCE: Final = Path(backends.__file__).parent / "evidence" / "real-text.json"
 WORKLOADS: Final = ("code", "math", "chat", "grounded", "multilingual")
 EACH: Final = 4
 TOKENS: Final = 64
+NOTE: Final = (
+    "In bfloat16, with up to 96 tokens, 26 of 40 were other ones: several tokens in one step round otherwise than "
+    "one, and a small model's choices are often close."
+)
 MOST_DIFFERING: Final = 0.1
 """Share of answers that rounding may change: several tokens in one pass are added up in another order than one."""
 POLICY: Final = "version: 1\nallow_pin: true\nroutes: [{name: all, prefer: [any]}]\n"
@@ -122,6 +126,7 @@ def test_acceptance_of_prompt_lookup_depends_on_the_workload(real: dict[str, Ser
             "answers": answers,
             "mean_accepted_length": rounded(lengths),
             "tokens_per_step": rounded(per_step),
+            "note": NOTE,
         }
         EVIDENCE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     assert all(max(found.values()) > min(found.values()) for found in lengths.values())

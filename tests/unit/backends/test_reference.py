@@ -27,13 +27,14 @@ def test_lengths_on_real_text_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         model="A model", prompts=4, tokens=96, differing=3, answers=40,
         mean_accepted_length={"ngram": {"code": 1.625, "chat": 1.0}},
         tokens_per_step={"ngram": {"code": 1.25, "chat": 1.0}},
+        note="Seen twice.",
     )  # fmt: skip
     monkeypatch.setattr(reference, "real_text", lambda: told)
     page = reference.markdown()
     assert "|  | code | chat |" in page
     assert "| `ngram`, mean accepted length | 1.62 | 1.00 |" in page
     assert "| `ngram`, tokens a step | 1.25 | 1.00 |" in page
-    assert "3 of 40 answers were not those of the server without speculation" in page
+    assert "3 of 40 answers were not those of the server without speculation. Seen twice." in page
     monkeypatch.setattr(reference, "real_text", lambda: None)
     assert "## Prompt lookup on real text\n\nNot measured yet." in reference.markdown()
 
