@@ -113,6 +113,11 @@ def head_too_large(status: int, message: str) -> Problem:
     return Problem(status, message, "invalid_request_error", "request_too_large")
 
 
+def unknown_coding(message: str) -> Problem:
+    """The body comes in a coding that this server does not know (501)."""
+    return Problem(501, message, "invalid_request_error", "unknown_transfer_encoding")
+
+
 def no_such_model(message: str) -> Problem:
     """Nothing is called what the request names (404)."""
     return Problem(404, message, "invalid_request_error", "model_not_found", "model")

@@ -35,7 +35,8 @@ AHEAD_LIMIT: Final = 64 * 2**10
 STARTS: Final = 2
 """Most requests that begin in one turn of the loop."""
 
-_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_CODING: Final = b"transfer-encoding"
+_FRAMING: Final = frozenset({b"content-length", _CODING})
 """Headers that say where a body ends."""
 
 _OVERHEAD: Final = 4
@@ -57,6 +58,9 @@ _HEAD_TOO_LARGE: Final = _refusal(
     "Request Header Fields Too Large",
 )
 _TOO_SLOW: Final = _refusal(errors.TOO_SLOW, "Request Timeout")
+_UNKNOWN_CODING: Final = _refusal(
+    errors.unknown_coding("of the transfer encodings of a body only chunked is known"), "Not Implemented"
+)
 
 
 class Starts:
@@ -334,6 +338,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refusal = _HEAD_TOO_LARGE
             raise ValueError("the headers are too large")
         if self._head_open and not self._repeating:
+            if len(name) == len(_CODING) and name.lower() == _CODING and value.strip().lower() != b"chunked":
+                self._refusal = _UNKNOWN_CODING
+                raise ValueError("a transfer encoding that is not known")
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

@@ -191,6 +191,9 @@ def judged(said: bytes) -> None:
 )
 @example(data=b"\x16\x03\x01\0\xa5\x01\0\0\xa1", cuts=[])
 @example(data=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", cuts=[])
+@example(data=b"OPTIONS * HTTP/1.1\r\nhost: h\r\n\r\n", cuts=[])
+@example(data=b"POST * HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{}", cuts=[])
+@example(data=b"POST /v1/x HTTP/1.1\r\nhost: h\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", cuts=[])
 def test_any_bytes_are_answered_or_refused(stack: Stack, data: bytes, cuts: list[int]) -> None:
     judged(spoken(stack, data, sorted(min(cut, len(data)) for cut in cuts)))
 

@@ -154,6 +154,15 @@ async def test_after_a_comment_an_error_that_is_no_clients_becomes_one(said):
     assert told["error"]["message"]
 
 
+@pytest.mark.parametrize("method", ["OPTIONS", "GET", "POST"])
+async def test_a_target_that_is_no_path_goes_nowhere(method):
+    bench = Bench(a=[])
+    client = await bench.talk(b"", method=method, path="*")
+    assert client.status == 400
+    assert json.loads(client.body)["error"]["type"] == "invalid_request_error"
+    assert bench.record.outcome.status == "client_error"
+
+
 # Where a stream ends.
 
 ENDINGS = {

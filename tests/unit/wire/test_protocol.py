@@ -174,6 +174,30 @@ async def test_what_is_not_http_is_refused_in_words(junk):
     assert app.bodies == []
 
 
+@pytest.mark.parametrize(
+    "coding",
+    [
+        b"transfer-encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: gzip\r\ntransfer-encoding: chunked\r\n",
+        b"transfer-encoding: deflate,chunked\r\n",
+    ],
+)
+async def test_a_body_in_a_coding_that_is_not_known_is_refused(coding):
+    async with serving(Quick) as (app, _, port):
+        status, error = problem(await say(port, b"POST / HTTP/1.1\r\n" + coding + b"\r\n0\r\n\r\n"))
+    assert (status, error["type"]) == (501, "invalid_request_error")
+    assert "chunked" in error["message"]
+    assert app.scopes == []
+
+
+@pytest.mark.parametrize("coding", [b"chunked", b"Chunked", b" chunked "])
+async def test_chunks_are_known_however_they_are_spelled(coding):
+    async with serving() as (app, _, port):
+        head = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: %b\r\n" % coding
+        await say(port, head + LAST + b"3\r\nabc\r\n0\r\n\r\n")
+    assert app.bodies == [b"abc"]
+
+
 async def test_a_body_that_breaks_the_rules_ends_its_request_alone():
     async with serving(Quick) as (app, _, port):
         begin = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n"
