@@ -41,7 +41,7 @@ _COLLECT_AFTER = (10_000, 20, 20)
 By default it would look many times a request, for cycles that hardly any request leaves.
 """
 
-_SWITCH_SECONDS = 0.0005
+_SWITCH_SECONDS = 0.00005
 """How long a thread, as one that reads files, may keep the loop waiting at a time."""
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import measure, processes, profiling, report
+from tests.bench import measure, processes, profiling, report, soak
 from tests.bench.cases import CASES, QUICK, Case
 from tests.bench.contenders import CONTENDERS
 
@@ -26,6 +26,7 @@ example:
   make bench ARGS="--quick"
   make bench ARGS="--only direct,nginx,specroute,vllm-router-rr --peers .venv-peers --repetitions 5"
   make bench ARGS="--profile --cases paced64"
+  make bench ARGS="--soak"
 
 The gateway has one CPU, mock and load another. CPU time per request and per chunk moves least when other programs
 run beside it, and its ratios less still; rates and delays say little then. Where no run was undisturbed, figures are
@@ -71,6 +72,13 @@ def _options() -> argparse.Namespace:
         "--out", type=Path, default=Path("build/bench"), help="folder for JSON (default: build/bench)"
     )
     parser.add_argument("--profile", action="store_true", help="show the gateway's top functions instead")
+    parser.add_argument(
+        "--soak",
+        nargs="?",
+        const=list(soak.SOAKS),
+        type=_names(soak.SOAKS),
+        help=f"look for what shows only after minutes instead: some of {', '.join(soak.SOAKS)}; default: all",
+    )
     parser.add_argument("--top", type=int, default=25, help="functions that --profile shows (default: 25)")
     return parser.parse_args()
 
@@ -143,7 +151,7 @@ def _compare(
 
 
 def main() -> int:
-    """Run the benchmark. Returns the exit code: 1 if any answer was not whole."""
+    """Run the benchmark. Returns the exit code: 1 if any answer was not whole, or a soak found what must not be."""
     options = _options()
     console = Console(width=None if sys.stdout.isatty() else 160)
     if not Path("/proc/self/stat").exists():
@@ -159,6 +167,10 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="specroute-bench-") as folder,
         measure.bench(Path(folder), search) as bench,
     ):
+        if options.soak:
+            checks = soak.run(bench, options.soak, console)
+            console.print(soak.table(checks))
+            return 0 if all(check.good for check in checks) else 1
         if options.profile:
             profiling.show(bench, cases, options.top, console)
             return 0

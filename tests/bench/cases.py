@@ -21,6 +21,7 @@ class Case:
         stagger_us: Microseconds between the first requests of two connections.
         prompt_bytes: Size of the prompt.
         burst: All connections begin at once, and again when the last answer has come.
+        requests: After so many the load ends before its time; 0 for no limit.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Case:
     stagger_us: int = 0
     prompt_bytes: int = 500
     burst: bool = False
+    requests: int = 0
 
 
 CASES: Final = {

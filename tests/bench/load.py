@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _WORDS = "explain how a paged key value cache lets an inference server batch more requests at the same time, "
 _GRACE = 20.0
-"""Seconds that answers may take after the end of the load."""
+"""Seconds that answers may take after the end of the load, and longer than their pauses take."""
 
 _TRIES = 3
 
@@ -150,6 +150,7 @@ class Load:
     def reset(self) -> None:
         """Forget what was measured."""
         self.now = 0
+        self._begun = 0
         self.events = self.reads = 0
         self.requests = 0
         self.troubles: Counter[str] = Counter()
@@ -167,7 +168,7 @@ class Load:
         for number, connection in enumerate(self._connections):
             self._turn(until=started + number * self.case.stagger_us * 1000)
             self._begin(connection)
-        give_up = self._until + int(_GRACE * 1e9)
+        give_up = self._until + int(_GRACE * 1e9) + self.case.chunks * self.case.pause_us * 1000
         while (self._busy or self._again) and time.monotonic_ns() < give_up:
             self._turn(until=give_up)
         if self._busy:
@@ -202,6 +203,7 @@ class Load:
 
     def _begin(self, connection: _Connection) -> None:
         self._busy += 1
+        self._begun += 1
         connection.begin()
         if connection.sock is None:
             try:
@@ -280,7 +282,9 @@ class Load:
 
     def _later(self, connection: _Connection, *, failed: bool = True) -> None:
         connection.tries += failed
-        if connection.tries < _TRIES and self.now < self._until:
+        limit = self.case.requests
+        enough = limit and self._begun + len(self._again) >= limit
+        if connection.tries < _TRIES and self.now < self._until and not enough:
             self._again.append(connection)
 
     def close(self) -> None:

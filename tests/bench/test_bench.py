@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import sys
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 
-from tests.bench import answers, measure, profiling, report
+from tests.bench import answers, measure, profiling, report, soak
 from tests.bench.cases import CASES, Case
 from tests.bench.contenders import CONTENDERS
 from tests.bench.load import Load, percentiles, request
@@ -235,6 +238,39 @@ def test_the_sampler_counts_functions_once_a_sample(tmp_path: Path) -> None:
     counts = {name.rpartition(".")[2]: (own, total) for _, _, name, own, total in profiled["functions"]}
     assert profiled["samples"] == 2
     assert (counts["inner"], counts["outer"]) == ((2, 2), (0, 2))
+
+
+def test_a_load_of_so_many_requests_ends_with_them(mock: int) -> None:
+    figures = loaded(replace(SMALL, seconds=60.0, requests=50), mock)
+    assert figures["requests"] == 50
+    assert figures["troubles"] == {}
+
+
+def test_memory_that_grows_is_told_from_memory_that_grew_at_first() -> None:
+    flat = soak.Watch(0, [(float(at), 100.0 + min(at, 10) + at % 2) for at in range(60)])
+    grows = soak.Watch(0, [(float(at), 100.0 + at / 10) for at in range(61)])
+    assert abs(flat.growth(1 / 3)) < 0.2
+    assert grows.growth(1 / 3) == pytest.approx(4.0)
+
+
+def test_a_watch_samples_while_its_block_runs() -> None:
+    watch = soak.Watch(os.getpid())
+    with watch.running():
+        time.sleep(2.5 * soak._STEP_SECONDS)  # the passing of time is the subject
+    assert len(watch.samples) >= 2
+    assert all(size > 5.0 for _, size in watch.samples)
+    assert soak.descriptors(os.getpid()) > 2
+
+
+def test_what_is_beyond_its_bar_is_marked() -> None:
+    table = soak.table([soak.Check("a", 1.0, 1.0), soak.Check("b", 1.1, 1.0)])
+    assert list(table.columns[3].cells) == ["", "MISSED"]
+
+
+def test_a_soak_of_a_lone_stream_finds_no_answer_that_is_not_whole(bench: Bench) -> None:
+    checks = soak.run(bench, ["lone"], Console(quiet=True))
+    assert [check.figure for check in checks if "whole" in check.name] == [0]
+    assert len(checks) == 2
 
 
 def test_a_profile_shows_the_gateways_functions(bench: Bench) -> None:
