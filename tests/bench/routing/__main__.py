@@ -3,7 +3,8 @@
 import argparse
 import json
 import os
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import time
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from statistics import mean
 
@@ -26,8 +27,10 @@ example:
   make bench-routing ARGS="--bars 1,6 --seeds 5 --cells"
 
 Results are kept in --store and used again as long as the code they came from is the same, so a run that was
-stopped goes on where it was. Exit codes: 0 every bar is met, 1 one is missed, 2 bad arguments.
+stopped goes on where it was. Exit codes: 0 every bar is met, 1 one is missed, 2 bad arguments, 3 stopped
+before all was run.
 """
+INCOMPLETE = 3
 
 
 def parse():
@@ -45,6 +48,7 @@ def parse():
     parser.add_argument("--held-out", action="store_true", help="only the engines that no learner assumes")
     parser.add_argument("--cells", action="store_true", help="print every cell too")
     parser.add_argument("--only", default="", help="only cells whose name has this in it")
+    parser.add_argument("--for", type=float, default=0.0, dest="seconds", help="stop after so many seconds")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--store", default=".bench-routing/results.jsonl", help="where results are kept")
     parser.add_argument("--json", default=".bench-routing/bars.json", help="where the table goes as JSON")
@@ -76,6 +80,7 @@ def collect(args, console):
     store = Store(args.store)
     wanted = {json.dumps(job, sort_keys=True): job for bar in chosen(args) for _, _, job in every(bar, args)}
     missing = [job for job in wanted.values() if store.get(job) is None]
+    missing.sort(key=lambda job: job["policy"] == "learned")  # what changes least is known first
     console.print(f"{len(wanted)} runs, {len(wanted) - len(missing)} of them known already")
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
@@ -85,9 +90,18 @@ def collect(args, console):
         ProcessPoolExecutor(args.processes) as pool,
     ):
         task = progress.add_task("simulating", total=len(missing))
-        for future in as_completed(futures := {pool.submit(jobs.run, job): job for job in missing}):
-            store.put(futures[future], future.result())
-            progress.advance(task)
+        left = iter(missing)
+        began = time.monotonic()
+        running = {}
+        while True:
+            late = args.seconds and time.monotonic() - began > args.seconds
+            while len(running) < 2 * args.processes and not late and (job := next(left, None)) is not None:
+                running[pool.submit(jobs.run, job)] = job
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                store.put(running.pop(future), future.result())
+                progress.advance(task)
     return store
 
 
@@ -118,6 +132,10 @@ def judged(bar, args, store):
 def main():
     args, console = parse(), Console(width=150)
     store = collect(args, console)
+    left = sum(store.get(job) is None for bar in chosen(args) for _, _, job in every(bar, args))
+    if left:
+        console.print(f"{left} runs are left; the same command goes on with them")
+        raise SystemExit(INCOMPLETE)
     results = [judged(bar, args, store) for bar in chosen(args) if cells_of(bar, args)]
     if args.cells:
         for result in results:
