@@ -39,7 +39,7 @@ class Conversation:
         if self.piped:
             scope["extensions"] = {EXTENSION: self._pipe}
         if body is not None:
-            self._inbox.put_nowait({"type": "http.request", "body": body, "more_body": False})
+            self.say(body)
         self.task = asyncio.get_running_loop().create_task(app(scope, self._inbox.get, self._send))
 
     async def _send(self, message):
@@ -51,6 +51,10 @@ class Conversation:
         """A message has come."""
         self.sent.append(message)
         self._news.set()
+
+    def say(self, data, *, more=False):
+        """The client sends a part of its body."""
+        self._inbox.put_nowait({"type": "http.request", "body": data, "more_body": more})
 
     def leave(self):
         """The client closes its connection."""

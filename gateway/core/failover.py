@@ -45,7 +45,7 @@ ASIDE: Final = Rule(_ANY, blames=False, costs=True)
 """The server is well and wants no more for now."""
 
 LATE: Final = Rule(0, blames=True, costs=True)
-"""The server used up all of the time without a word."""
+"""The server had all of the time, and used it up without a word."""
 
 FINAL: Final = Rule(0, blames=False, costs=True)
 """The request was at fault, or nobody waits for an answer."""
@@ -63,6 +63,7 @@ _ROWS: Final = (
     ("timeout:idle", PHASES, ONCE),
     ("timeout:total", ("connect", "sent", "headers"), LATE),
     ("timeout:total", ("first_byte", "done"), FINAL),
+    ("timeout:deadline", PHASES, FINAL),
     ("cannot_go_on", PHASES, ASIDE),
     ("too_large", PHASES, FINAL),
     ("client_gone", PHASES, FINAL),

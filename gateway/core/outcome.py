@@ -36,7 +36,8 @@ class Attempt:
     Attributes:
         phase: Last phase reached, one of :data:`PHASES`.
         error: Error class (``connect``, ``reset``, ``timeout:first_byte``, ``status:503``,
-            ``error_event``, ``error_event:4xx``, ``client_gone``, …) or ``""``.
+            ``error_event``, ``error_event:4xx``, ``client_gone``, …) or ``""``. A request whose time was up
+            before the backend had its own is ``timeout:deadline``, and ``timeout:total`` after that.
         status: HTTP status of the backend's answer, 0 before headers.
         started: Monotonic seconds.
         ended: Monotonic seconds.

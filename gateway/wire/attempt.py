@@ -39,6 +39,9 @@ ERROR_LIMIT: Final = 2**20
 BUSY_STATUSES: Final = frozenset({429, 503})
 """Answers with which a backend may say when it wants to be asked again."""
 
+OWN_SHARE: Final = 0.9
+"""Share of its time without which no backend is blamed for its silence: others took the rest of it."""
+
 CHOOSING: Final = frozenset({"chat", "completions"})
 """Endpoints whose answers are made of choices."""
 
@@ -166,6 +169,8 @@ class Trial:
             if self.phase == "connect":  # connecting has a limit of its own, so the request went out
                 self.phase = "sent"
             self.error = patience.which
+            if self.error == "timeout:total" and not patience.last and not self._had_its_time():
+                self.error = "timeout:deadline"
         except UpstreamError as error:
             if self.phase == "connect":
                 self.phase = error.phase
@@ -175,6 +180,12 @@ class Trial:
             self._complete()
             self.error = self.reading.error
             await self._client.close()
+
+    def _had_its_time(self) -> bool:
+        """Whether the backend had nearly as long as if the request had been sent to it at once."""
+        timeouts = self._plan.timeouts
+        own = min(timeouts.first_byte, timeouts.total) if self._plan.stream else timeouts.total
+        return clock.monotonic() - self.started >= OWN_SHARE * own
 
     @property
     def _has_all(self) -> bool:

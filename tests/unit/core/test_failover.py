@@ -81,6 +81,7 @@ def status(code: int, backend: str = "a") -> Attempt:
         "timeout:first_byte": (ONCE,) * 5,
         "timeout:idle": (ONCE,) * 5,
         "timeout:total": (LATE, LATE, LATE, FINAL, FINAL),
+        "timeout:deadline": (FINAL,) * 5,
         "cannot_go_on": (ASIDE,) * 5,
         "too_large": (FINAL,) * 5,
         "client_gone": (FINAL,) * 5,

@@ -1,12 +1,15 @@
 """What failures do to the requests after them: the way from an attempt to the fleet and back."""
 
+import asyncio
+
 import pytest
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.policy import Timeouts
+from tests.asgi import Conversation
 from tests.relaying import Bench, body
-from tests.scripted import answer, fails, stream
+from tests.scripted import NEVER, answer, fails, stream
 
 pytestmark = pytest.mark.usefixtures("piped")
 
@@ -141,6 +144,38 @@ async def test_nothing_is_left_open_where_an_answer_cannot_even_be_read(monkeypa
         await one.talk(body())
     assert one.idle
     assert one.record.attempts[0].status == 503
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["stream", "whole"])
+async def test_a_request_that_left_a_backend_no_time_does_not_count_against_it(wanted):
+    one = bench(
+        timeouts=Timeouts(total=0.6), a=[stream(before=[NEVER])] * 2, breaker=BreakerSettings(consecutive=1)
+    )
+    late = Conversation(one.relay, body=None)
+    late.say(body(stream=wanted)[:-1], more=True)
+    await asyncio.sleep(0.3)  # half of its time
+    late.say(b"}")
+    await late.end()
+    assert late.status == 504
+    assert one.record.attempts[0].error == "timeout:deadline"
+    assert state(one).breaker.phase(0.0) == "closed"
+    await one.talk(body(stream=wanted))
+    assert one.records[1].attempts[0].error == "timeout:total"
+    assert state(one).breaker.phase(0.0) == "open"
+
+
+async def test_a_backend_that_gets_what_others_left_does_not_pay_for_them():
+    silent = [stream(before=[NEVER])]
+    one = bench(
+        timeouts=Timeouts(total=0.3, first_byte=0.2),
+        a=silent,
+        b=list(silent),
+        breaker=BreakerSettings(consecutive=1),
+    )
+    await one.talk()
+    assert [attempt.error for attempt in one.record.attempts] == ["timeout:first_byte", "timeout:deadline"]
+    assert state(one, "a").breaker.phase(0.0) == "open"
+    assert state(one, "b").breaker.phase(0.0) == "closed"
 
 
 async def test_a_request_that_took_all_its_time_to_arrive_is_answered_and_not_sent():
