@@ -64,15 +64,12 @@ _SHIFT: Final = np.uint64(64 - BITS)
 
 def _tables() -> tuple[Codes, NDArray[np.int8]]:
     """Of each UTF-16 unit: what stands for it (all digits, all spaces as one), and whether words have it."""
+    units = [*map(chr, range(_UNITS))]
     stands = np.arange(_UNITS, dtype=np.uint16)
-    in_word = np.zeros(_UNITS, np.int8)
-    for unit in range(_UNITS):
-        char = chr(unit)
-        in_word[unit] = char.isalnum() or char in "_'"
-        if char.isdigit():
-            stands[unit] = ord("0")
-        elif char.isspace():
-            stands[unit] = ord(" ")
+    stands[[*map(str.isdigit, units)]] = ord("0")
+    stands[[*map(str.isspace, units)]] = ord(" ")
+    in_word = np.array([*map(str.isalnum, units)], np.int8)
+    in_word[[ord("_"), ord("'")]] = 1
     return stands, in_word
 
 
