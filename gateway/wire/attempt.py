@@ -206,7 +206,7 @@ class Trial:
             self.error = f"status:{response.status}"
             if response.status in BUSY_STATUSES:
                 self._retry_after = names.retry_after(response.headers, clock.unix_ns() / 1e9)
-        elif content_type.startswith(b"text/event-stream") and not encoded:
+        elif content_type.startswith(b"text/event-stream") and not (encoded or self._client.bare):
             await self._stream(response, patience)
         elif self._client.started:
             raise UpstreamError("headers", "protocol", f"{content_type!r} to a stream that has begun")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.runtime import clock, tasks
 from gateway.wire import errors
+from gateway.wire.headers import first
+from gateway.wire.pipe import BODILESS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -33,6 +35,7 @@ class Client:
     """One ASGI exchange.
 
     Attributes:
+        bare: Whether answers have no body whatever they say, for the client asked with HEAD.
         started: Whether the status line went out, after which no other answer is possible.
         delivered: Whether a part of an answer went out, after which no other backend may answer anew.
         finished: Whether the whole answer went out.
@@ -49,8 +52,8 @@ class Client:
     """
 
     __slots__ = (
-        "_held_since", "_receive", "_send", "between_events", "bytes_out", "caught_up_at", "delivered",
-        "finished", "gone", "last_sent", "line", "pipe", "slow", "started", "status", "writing",
+        "_held_since", "_receive", "_send", "bare", "between_events", "bytes_out", "caught_up_at",
+        "delivered", "finished", "gone", "last_sent", "line", "pipe", "slow", "started", "status", "writing",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +64,7 @@ class Client:
         self._held_since = 0.0
         self.pipe = pipe
         self.line = line or pipe
+        self.bare = False
         self.started = False
         self.delivered = False
         self.finished = False
@@ -213,8 +217,10 @@ class Client:
             self.cut_off()
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole answer."""
-        await self.start(status, [*headers, (b"content-length", str(len(body)).encode())])
+        """Send a whole answer, with its length unless it has none or the headers tell it."""
+        told = status in BODILESS or (self.bare and not body) or first(headers, b"content-length") is not None
+        length = [] if told else [(b"content-length", b"%d" % len(body))]
+        await self.start(status, [*headers, *length])
         await self.finish(body)
 
 

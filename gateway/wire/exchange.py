@@ -52,6 +52,7 @@ class Exchange:
         self.client = client
         self.endpoint = endpoint
         self.method: str = scope["method"]
+        client.bare = self.method == "HEAD"
         path: bytes = scope.get("raw_path") or scope["path"].encode()
         query = names.without_secrets(scope.get("query_string", b""))
         self.target = (path + b"?" + query if query else path).decode("ascii", "replace")
@@ -91,6 +92,8 @@ class Exchange:
     def dress(self, headers: Headers, backend: Backend | None) -> Headers:
         """A backend's headers as the client gets them, with ours."""
         dressed = names.to_client(headers)
+        if self.client.bare and (length := names.first(headers, b"content-length")) is not None:
+            dressed.append((b"content-length", length))
         dressed.append((names.REQUEST_ID, self.request_id.encode()))
         if self._decision is not None:
             dressed.append((names.POLICY, self._decision.policy_revision.encode()))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 EXTENSION: Final = "specroute.pipe"
 """Key of the pipe among the ``extensions`` of a scope."""
 
-_BODILESS: Final = frozenset({204, 304})
+BODILESS: Final = frozenset({204, 304})
+"""Statuses of answers that have no body."""
 
 
 def pipe_of(scope: Scope) -> Pipe | None:
@@ -63,7 +64,7 @@ class Pipe:
         self._chunked = not (
             any(name == b"content-length" for name, _ in headers)
             or cycle.scope["method"] == "HEAD"
-            or status in _BODILESS
+            or status in BODILESS
         )
         if self._chunked:
             lines.append(b"transfer-encoding: chunked\r\n")

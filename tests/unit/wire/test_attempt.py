@@ -163,6 +163,32 @@ async def test_a_target_that_is_no_path_goes_nowhere(method):
     assert bench.record.outcome.status == "client_error"
 
 
+@pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream", b"audio/wav"])
+@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("length", [b"1234", None])
+async def test_an_answer_to_head_tells_the_length_that_the_backend_told(kind, status, length):
+    headers = [(b"content-type", kind), *([(b"content-length", length)] if length else [])]
+    bench = Bench(a=[Act(status=status, headers=headers)])
+    client = await bench.talk(b"", method="HEAD", path="/x")
+    assert (client.status, client.body) == (status, b"")
+    assert client.headers.get(b"content-length") == length
+    assert bench.upstream.order == ["a"]
+
+
+@pytest.mark.parametrize("status", [204, 304])
+async def test_an_answer_that_has_no_body_tells_no_length(status):
+    bench = Bench(a=[Act(status=status, headers=[(b"content-length", b"7")])])
+    client = await bench.talk(b"", method="GET", path="/x")
+    assert (client.status, client.body) == (status, b"")
+    assert b"content-length" not in client.headers
+
+
+async def test_an_error_of_ours_to_head_tells_the_length_of_what_is_left_out():
+    bench = Bench(a=[])
+    client = await bench.talk(b"", method="HEAD", path="*")
+    assert client.headers[b"content-length"] == b"%d" % len(client.body)
+
+
 # Where a stream ends.
 
 ENDINGS = {
