@@ -87,6 +87,7 @@ class Gateway:
             service_version=__version__,
             otlp_endpoint=settings.otlp_endpoint,
             semconv=settings.semconv,
+            trace_slow=settings.trace_slow,
         )
         self._telemetry.observe_fleet(lambda: self._fleet.snapshot, clock.monotonic)
         self._telemetry.observe_failures(
@@ -160,6 +161,7 @@ class Gateway:
             summary="Control routes of the gateway; every other path is relayed to a backend.",
             lifespan=self._lifespan,
             redoc_url=None,
+            exception_handlers=control.HANDLERS,
         )
         routes = control.Control(
             configuration=self._configuration,

@@ -71,6 +71,12 @@ class Settings(BaseSettings):
     trace_ratio: float = Field(
         default=1.0, ge=0, le=1, description="share of traces begun here that is exported"
     )
+    trace_slow: float = Field(
+        default=10.0,
+        gt=0,
+        description="seconds to the first token of a stream, or to the end of another answer, from which "
+        "on its trace is exported whatever the share; so are those of requests that failed or explored",
+    )
     service_name: str = Field(default="specroute", description="service.name of traces and metrics")
     semconv: Literal["0.1.0", "1.41"] = Field(
         default="0.1.0", description="GenAI semantic conventions to emit"

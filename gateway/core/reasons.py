@@ -29,6 +29,9 @@ BASELINE_SHARE: Final = "baseline_share"
 PINNED: Final = "pinned"
 NONE_CAPABLE: Final = "none_capable"
 EXPLORES: Final = "explores"
+LEARNING: Final = frozenset({BASELINE_SHARE, EXPLORES})
+"""Those of requests that went there to be measured, not because it looked best."""
+
 CHOICES: Final = (LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, NONE_CAPABLE, EXPLORES)
 
 # Why there is no candidate.

@@ -203,6 +203,11 @@ def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
     observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])
 
 
+def observe_spans(meter: Meter, dropped: Callable[[], int]) -> None:
+    """Register the counter of spans that were not exported."""
+    observe(meter, names.SPANS_DROPPED, lambda: [((), dropped())])
+
+
 def observe_log(meter: Meter, dropped: Callable[[], int]) -> None:
     """Register the counter of requests that are not in the decision log."""
     observe(meter, names.DECISIONS_DROPPED, lambda: [((), dropped())])

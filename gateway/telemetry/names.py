@@ -340,6 +340,11 @@ RECORDS_DROPPED: Final = Metric(
     "specroute.records.dropped", COUNTER, "{request}",
     "Requests that telemetry did not see because its queue was full: all other counts are short by these.",
 )  # fmt: skip
+SPANS_DROPPED: Final = Metric(
+    "specroute.spans.dropped", COUNTER, "{span}",
+    "Spans that were not exported: they came too fast, or the receiver did not take them. Absent where none "
+    "is set.",
+)  # fmt: skip
 DECISIONS_DROPPED: Final = Metric(
     "specroute.decision_log.dropped", COUNTER, "{request}",
     "Requests that are not in the decision log: they came too fast, or the disk took none. Absent where "
@@ -362,7 +367,7 @@ METRICS: Final = (
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH,
     DRAFT_LATENCY, DRAFT_LATENCY_LOW, DRAFT_LATENCY_HIGH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
-    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, DECISIONS_DROPPED,
+    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, SPANS_DROPPED, DECISIONS_DROPPED,
     POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""
@@ -401,7 +406,9 @@ GEN_AI_OPERATION: Final = Attribute(
 )
 GEN_AI_PROVIDER: Final = Attribute("gen_ai.provider.name", "string", "Always `vllm`.")
 GEN_AI_MODEL: Final = Attribute(
-    "gen_ai.request.model", "string", "On spans as the client sent it, in metrics the target model."
+    "gen_ai.request.model",
+    "string",
+    "On spans as the client sent it if there is such a model, in metrics the target model.",
 )
 GEN_AI_STREAM: Final = Attribute("gen_ai.request.stream", "boolean", "Whether a stream was asked for.")
 GEN_AI_MAX_TOKENS: Final = Attribute("gen_ai.request.max_tokens", "int", "Limit the client set.")
@@ -459,6 +466,17 @@ ROUTE_TTFT: Final = Attribute("specroute.ttft", "double", "Seconds to the first 
 ROUTE_TPOT: Final = Attribute(
     "specroute.tpot", "double", "Seconds per output token after the first event; one choice only."
 )
+ROUTE_PREDICTED_TTFT: Final = Attribute(
+    "specroute.predicted.ttft", "double", "What the decision reckoned with; where speed there was learnt."
+)
+ROUTE_PREDICTED_TPOT: Final = Attribute(
+    "specroute.predicted.tpot", "double", "What the decision reckoned with; where speed there was learnt."
+)
+ROUTE_KEPT: Final = Attribute(
+    "specroute.trace.kept", "string",
+    "Why a trace outside the sampled share is here: `failed`, `slow` or `explored`. The backend's own spans "
+    "are not in it.",
+)  # fmt: skip
 ROUTE_GRADE: Final = Attribute("specroute.measurement.grade", "string", LABELS[GRADE])
 ROUTE_LENGTH: Final = Attribute(
     "specroute.mean_accepted_length", "double", "Tokens a step yields: 1 + accepted / steps."
@@ -483,7 +501,8 @@ SERVER_SPAN: Final = (
     HTTP_STATUS, ERROR_TYPE, ROUTE_REQUEST_ID, ROUTE_STATUS, ROUTE_WORKLOAD, ROUTE_CONFIDENCE,
     ROUTE_SOURCE, ROUTE_NAME, ROUTE_REASON, ROUTE_PROPENSITY,
     ROUTE_DECISION_TIME, ROUTE_CANDIDATES, ROUTE_REJECTED, ROUTE_POLICY, ROUTE_FLEET, ROUTE_BACKEND,
-    ROUTE_METHOD, ROUTE_DRAFT_TOKENS, ROUTE_ATTEMPTS, ROUTE_TTFT, ROUTE_TPOT, ROUTE_GRADE, ROUTE_LENGTH,
+    ROUTE_METHOD, ROUTE_DRAFT_TOKENS, ROUTE_ATTEMPTS, ROUTE_TTFT, ROUTE_TPOT, ROUTE_PREDICTED_TTFT,
+    ROUTE_PREDICTED_TPOT, ROUTE_KEPT, ROUTE_GRADE, ROUTE_LENGTH,
     ROUTE_ACCEPTANCE, ROUTE_HISTOGRAM, ROUTE_PER_EVENT,
 )  # fmt: skip
 """Attributes of the span `{operation} {model}` of kind SERVER: the whole request and why it went where."""
@@ -499,11 +518,13 @@ answered, and nowhere else, so that sums over spans are right."""
 
 EVENT_FIRST_TOKEN: Final = "first_token"  # noqa: S105 - of text, not of access
 EVENT_FAILOVER: Final = "failover"
+EVENT_RESUME: Final = "resume"
 EVENT_DISCONNECTED: Final = "client_disconnected"
 
 EVENTS: Final[Mapping[str, str]] = {
     EVENT_FIRST_TOKEN: "On the attempt: the first event with a token arrived.",
     EVENT_FAILOVER: "On the request, with `specroute.failover.from`, `.to` and `error.type`.",
+    EVENT_RESUME: "The same where the client had part of the answer, and the next backend went on with it.",
     EVENT_DISCONNECTED: "On the request: the client left. The attempt ends when the backend was let go.",
 }
 

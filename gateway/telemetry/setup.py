@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -10,13 +11,13 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter, ObservableGauge
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from gateway.telemetry import gauges, metrics, names
 from gateway.telemetry.histograms import Histograms, PrometheusReader, PushReader
+from gateway.telemetry.span_queue import SpanQueue
 from gateway.telemetry.spans import Spans
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ class Telemetry:
 
     content_type: Final = CONTENT_TYPE_PLAIN_0_0_4
 
-    def __init__(self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None) -> None:
+    def __init__(
+        self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None, trace_slow: float
+    ) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         limits: CardinalityLimits = {ObservableCounter: _SERIES, ObservableGauge: _SERIES}
@@ -59,29 +62,35 @@ class Telemetry:
         histograms = Histograms(metrics.histograms_of(genai), exemplars=traced)
         readers: list[MetricReader] = [PrometheusReader(histograms, self._registry, limits)]
         self._exporters: list[OTLPSpanExporter | OTLPMetricExporter] = []
-        self._processor: BatchSpanProcessor | None = None
+        self._queue: SpanQueue | None = None
         if otlp_endpoint is not None:
             base = otlp_endpoint.rstrip("/")
             spans = OTLPSpanExporter(f"{base}/v1/traces", timeout=_EXPORT_TIMEOUT)
             numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT)
             self._exporters = [spans, numbers]
-            self._processor = BatchSpanProcessor(spans)
+            self._queue = SpanQueue(spans)
             readers.append(PushReader(histograms, numbers, limits))
         self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         version = str(resource.attributes[SERVICE_VERSION])
         self._meter = self._provider.get_meter(names.SCOPE, version)
         self._metrics = metrics.Metrics(self._meter, histograms, genai)
         self._snapshot: Callable[[], Snapshot] | None = None
-        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, version), self._backend)
+        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, version), self._backend, trace_slow)
         gauges.observe_gain(self._meter, self._metrics.gain)
+        if (queue := self._queue) is not None:
+            gauges.observe_spans(self._meter, lambda: queue.dropped)
         self.gain: Gain = self._metrics.gain
 
     def on_record(self, record: Record) -> None:
         """Count a finished request and queue its spans; does not block and reaches no network."""
         self._metrics.on_record(record)
-        if self._processor is not None:
-            for span in self._spans.of(record):
-                self._processor.on_end(span)
+        queue = self._queue
+        if queue is None:
+            return
+        if queue.full:
+            queue.drop((1 + len(record.attempts)) * record.trace.sampled)
+        elif spans := self._spans.of(record):
+            queue.put(spans)
 
     def numbers(self, metric: names.Metric) -> dict[Values, float]:
         """A counter that finished requests feed, by label values as it is now.
@@ -195,8 +204,8 @@ class Telemetry:
                 exporter.shutdown()  # ends the wait between two tries
 
     def _shutdown(self) -> None:
-        if self._processor is not None:
-            self._processor.shutdown()  # type: ignore[no-untyped-call]
+        if self._queue is not None:
+            self._queue.close()
         try:
             self._provider.shutdown()
         except Exception:  # noqa: BLE001 - the SDK raises that class when a reader is late
@@ -214,6 +223,7 @@ def setup(
     service_version: str = "",
     semconv: str = "0.1.0",
     resource_attributes: Mapping[str, str] | None = None,
+    trace_slow: float = math.inf,
 ) -> Telemetry:
     """Start telemetry.
 
@@ -225,6 +235,8 @@ def setup(
         service_version: ``service.version`` of the resource.
         semconv: Version of the GenAI conventions, a key of :data:`gateway.telemetry.names.GENAI`.
         resource_attributes: Further attributes of the resource; they win.
+        trace_slow: Seconds to the first token of a stream, or to the end of another answer, from which on a
+            trace is exported though chance left it out.
 
     Raises:
         ValueError: There is no such version of the conventions.
@@ -234,4 +246,4 @@ def setup(
     resource = Resource.create(
         {SERVICE_NAME: service_name, SERVICE_VERSION: service_version, **(resource_attributes or {})}
     )
-    return Telemetry(resource, names.GENAI[semconv], otlp_endpoint)
+    return Telemetry(resource, names.GENAI[semconv], otlp_endpoint, trace_slow)

@@ -6,6 +6,8 @@ pays nothing for them while it runs.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -14,8 +16,11 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from opentelemetry.trace.span import TraceState
 
 from gateway.core import outcome as statuses
+from gateway.core import reasons
 from gateway.core.decide import Decision
+from gateway.core.predict import ask, predict
 from gateway.telemetry import names
+from gateway.telemetry.decision_entry import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +34,12 @@ if TYPE_CHECKING:
     Value = str | bool | int | float | tuple[str, ...] | tuple[int, ...]
     Attributes = dict[str, Value]
 
+_DELIVERING: Final = "first_byte"
+"""Phase of an attempt that broke off while the client got its answer."""
+
 _FAILED: Final = frozenset({statuses.UPSTREAM_ERROR, statuses.TIMEOUT, statuses.REJECTED, statuses.TRUNCATED})
 """Statuses that are errors of ours. A client's own mistake, or that it left, is none, as for HTTP servers."""
 
-_MAX_MODEL: Final = 256
 _MAX_CANDIDATES: Final = 8
 _MAX_REJECTED: Final = 16
 
@@ -60,22 +67,34 @@ class Spans:
         resource: What the gateway is.
         scope: The instrumentation scope.
         backend: Gives a backend of the fleet by name, None if it has left.
+        slow: Seconds to the first token of a stream, or to the end of another answer, from which on the
+            trace is kept.
     """
 
     def __init__(
-        self, resource: Resource, scope: InstrumentationScope, backend: Callable[[str], Backend | None]
+        self,
+        resource: Resource,
+        scope: InstrumentationScope,
+        backend: Callable[[str], Backend | None],
+        slow: float = math.inf,
     ) -> None:
         self._resource = resource
         self._scope = scope
         self._backend = backend
+        self._slow = slow
 
     def of(self, record: Record) -> list[ReadableSpan]:
-        """All spans of a request, attempts first; none if its trace is not sampled.
+        """All spans of a request, attempts first; none if its trace is neither sampled nor worth keeping.
 
         An attempt without span id is left out: nothing was sent under it.
         """
         if not record.trace.sampled:
-            return []
+            kept = self._worth(record)
+            if not kept:
+                return []
+            record = replace(record, trace=replace(record.trace, sampled=True))
+            *attempts, request = self.of(record)
+            return [*attempts, _marked(request, kept)]
         attempts = [
             self._attempt(record, number, attempt)
             for number, attempt in enumerate(record.attempts, start=1)
@@ -83,9 +102,20 @@ class Spans:
         ]
         return [*attempts, self._request(record)]
 
+    def _worth(self, record: Record) -> str:
+        """Why to keep a trace that chance left out, or nothing; a caller that wants none is obeyed."""
+        if record.trace.parent_id:
+            return ""
+        if record.outcome.status in _FAILED:
+            return "failed"
+        if isinstance(record.decision, Decision) and record.decision.reason in reasons.LEARNING:
+            return "explored"
+        ttft = record.outcome.ttft
+        return "slow" if (record.ended - record.started if ttft is None else ttft) >= self._slow else ""
+
     def _request(self, record: Record) -> ReadableSpan:
         trace, result = record.trace, record.outcome
-        attributes = _asked(record) | _route(record) | _measured(record)
+        attributes = _asked(record) | _route(record) | _predicted(record) | _measured(record)
         attributes[names.HTTP_STATUS.name] = result.http_status
         status = Status(StatusCode.UNSET)
         if result.status in _FAILED:
@@ -152,6 +182,16 @@ class Spans:
         return {names.SERVER_ADDRESS.name: url.hostname or "", names.SERVER_PORT.name: port}
 
 
+def _marked(span: ReadableSpan, kept: str) -> ReadableSpan:
+    """The span of a request with the reason why it was kept."""
+    return ReadableSpan(
+        span.name, span.context, span.parent, span.resource,
+        {**(span.attributes or {}), names.ROUTE_KEPT.name: kept}, span.events,
+        kind=span.kind, status=span.status, start_time=span.start_time, end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )  # fmt: skip
+
+
 def _unix_ns(record: Record, at: float) -> int:
     return record.started_unix_ns + round((at - record.started) * 1e9)
 
@@ -161,10 +201,8 @@ def _operation(record: Record) -> str:
 
 
 def _span_name(record: Record) -> str:
-    # An unknown model is anything a client may type: it stays an attribute, where it costs no index.
-    if not isinstance(record.decision, Decision):
-        return _operation(record)
-    return f"{_operation(record)} {record.features.model[:_MAX_MODEL]}"
+    model = model_of(record)
+    return f"{_operation(record)} {model}" if model else _operation(record)
 
 
 def _asked(record: Record) -> Attributes:
@@ -172,9 +210,10 @@ def _asked(record: Record) -> Attributes:
     features = record.features
     attributes: Attributes = {
         names.GEN_AI_OPERATION.name: _operation(record),
-        names.GEN_AI_MODEL.name: features.model[:_MAX_MODEL],
         names.GEN_AI_STREAM.name: features.stream,
     }
+    if model := model_of(record):
+        attributes[names.GEN_AI_MODEL.name] = model
     if features.max_tokens is not None:
         attributes[names.GEN_AI_MAX_TOKENS.name] = features.max_tokens
     if features.temperature is not None:
@@ -232,6 +271,20 @@ def _route(record: Record) -> Attributes:
     return _present(known)
 
 
+def _predicted(record: Record) -> Attributes:
+    """What was to be expected of the first candidate, worked out again from what the decision saw."""
+    decision, snapshot = record.decision, record.snapshot
+    if not isinstance(decision, Decision) or snapshot is None:
+        return {}
+    first = decision.candidates[0].backend
+    state = next((state for state in snapshot.states if state.backend.name == first), None)
+    if state is None or state.model is None:
+        return {}
+    asked = ask(record.features, record.classification)
+    found = predict(state.model, asked, state.queue(record.decided, math.inf))
+    return {names.ROUTE_PREDICTED_TTFT.name: found.ttft, names.ROUTE_PREDICTED_TPOT.name: found.tpot}
+
+
 def _measured(record: Record) -> Attributes:
     """How fast it was and what was accepted."""
     result, speculation = record.outcome, record.outcome.speculation
@@ -255,7 +308,7 @@ def _present(known: dict[names.Attribute, Value | None]) -> Attributes:
 def _request_events(record: Record) -> list[Event]:
     events = [
         Event(
-            names.EVENT_FAILOVER,
+            names.EVENT_RESUME if failed.phase == _DELIVERING else names.EVENT_FAILOVER,
             {
                 names.FAILOVER_FROM.name: failed.backend,
                 names.FAILOVER_TO.name: following.backend,

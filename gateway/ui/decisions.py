@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gateway.core import reasons
 from gateway.core.decide import Decision
 from gateway.core.outcome import OK
 from gateway.policy.explain import CHOICES, REFUSALS
@@ -97,7 +98,7 @@ def line(record: Record, number: int, known: frozenset[str]) -> Line:
         why=_why(record),
         status=record.outcome.status,
         result=_result(record),
-        explored=reason in {"baseline_share", "explores"},
+        explored=reason in reasons.LEARNING,
     )
 
 

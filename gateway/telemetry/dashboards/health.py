@@ -135,6 +135,7 @@ HEALTH: Final = Dashboard(
                     (
                         Query(growth(names.RECORDS_DROPPED), "not counted"),
                         Query(or_zero(growth(names.DECISIONS_DROPPED)), "not in the decision log"),
+                        Query(or_zero(growth(names.SPANS_DROPPED)), "spans not exported"),
                     ),
                 ),
                 Panel(

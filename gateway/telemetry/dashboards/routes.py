@@ -192,6 +192,15 @@ ROUTES: Final = Dashboard(
                     "nature",
                 ),
                 Panel(
+                    "Answers that are what their requests were taken for",
+                    "Of the last 200 of a workload. A fall says that the work changed.",
+                    (
+                        Query(now(names.AGREEMENT, "workload", how="min"), "{{workload}}"),
+                        Query(now(names.DRIFT, "workload", how="max"), "drift of {{workload}}"),
+                    ),
+                    "percentunit",
+                ),
+                Panel(
                     "Language of the answer",
                     "As far as the request shows it.",
                     (Query(per_second(names.LANGUAGES, "language"), "{{language}}"),),

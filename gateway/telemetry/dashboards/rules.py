@@ -199,6 +199,14 @@ ALERTS: Final = (
         "Drafts were seen to break arguments. Compare with the baseline; take the backend out of tool_use.",
     ),
     Alert(
+        "SpecrouteClassifierDrift",
+        (Condition(now(names.DRIFT, "workload"), ">=", 1),),
+        "15m",
+        TICKET,
+        "Requests taken for {{ $labels.workload }} are answered with something else more often than before",
+        "The work changed, or hints are wrong. Look at what the answers were on the dashboard Routes.",
+    ),
+    Alert(
         "SpecrouteCountersDisagree",
         (Condition(f"abs({now(names.COUNTERS_MISMATCH, 'backend')})", ">", 0.2),),
         "15m",

@@ -156,6 +156,16 @@ SPECULATION: Final = Dashboard(
                     (Query(step_price("backend"), _ROUTE),),
                 ),
                 Panel(
+                    "Part of a step that drafting takes",
+                    "Estimated from the steps of server and baseline, with its 95 % interval.",
+                    (
+                        Query(now(names.DRAFT_LATENCY, "backend", where=_HERE), "{{backend}}"),
+                        Query(now(names.DRAFT_LATENCY_LOW, "backend", where=_HERE), "low {{backend}}"),
+                        Query(now(names.DRAFT_LATENCY_HIGH, "backend", where=_HERE), "high {{backend}}"),
+                    ),
+                    "s",
+                ),
+                Panel(
                     "Draft tokens for each output token",
                     "Work that the target verifies; what is not accepted is waste.",
                     (

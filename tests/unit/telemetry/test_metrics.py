@@ -11,6 +11,7 @@ from gateway.core.gpus import GpuLoad
 from gateway.core.outcome import STATUSES, Attempt, Outcome, Speculation, Usage
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Timeouts
 from gateway.telemetry import names
+from gateway.telemetry.gauges import observe_spans
 from gateway.telemetry.setup import setup
 
 if TYPE_CHECKING:
@@ -267,6 +268,7 @@ def test_every_documented_metric_is_served_with_its_labels(
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
     telemetry.observe_dropped(lambda: 0)
     telemetry.observe_log(lambda: 0)
+    observe_spans(telemetry._meter, lambda: 0)
     telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)
     telemetry.observe_requests(lambda: 2, lambda: 1)
     telemetry.observe_gpus({"eagle": GpuLoad(0.5, 0.4, 700.0, 99.0)}, lambda: 100.0)
