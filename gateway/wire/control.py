@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.requests import ClientDisconnect
 
 from gateway.core.classes import service_of
 from gateway.core.classify import classify
@@ -22,6 +23,7 @@ from gateway.runtime import clock
 from gateway.wire import errors, inbound
 from gateway.wire import headers as names
 from gateway.wire.endpoints import path_of
+from gateway.wire.exchange import CLIENT_CLOSED
 from gateway.wire.identity import draw, request_id
 
 if TYPE_CHECKING:
@@ -237,6 +239,15 @@ class Control:
         config = self.configuration.config
         targets = {backend.target for backend in config.fleet.backends}
         return [*config.policy.aliases, *sorted(targets - config.policy.aliases.keys())]
+
+
+async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001 - as FastAPI calls it
+    """The client left while it sent its request: nobody reads this."""
+    return Response(status_code=CLIENT_CLOSED)
+
+
+HANDLERS: Final[dict[int | type[Exception], Any]] = {ClientDisconnect: _left}
+"""What becomes of exceptions that are no failures of ours."""
 
 
 def _answer(problem: errors.Problem) -> Response:

@@ -120,6 +120,16 @@ async def asked(control, path, *parts, headers=()):
     return await conversation.end()
 
 
+@pytest.mark.parametrize("path", ["/-/decide", "/-/policy/check"])
+async def test_a_client_that_leaves_while_it_asks_is_no_failure(control, path):
+    app = FastAPI(exception_handlers=module.HANDLERS)
+    app.include_router(control.router())
+    conversation = Conversation(app, path=path, body=None)
+    conversation.say(b'{"model"', more=True)
+    conversation.leave()
+    assert (await conversation.end()).status == 499
+
+
 def said(conversation):
     return json.loads(b"".join(one.get("body", b"") for one in conversation.sent))
 
