@@ -1,0 +1,95 @@
+import pytest
+
+from gateway.core.plan import Kind, Limits, Wanted
+from gateway.core.predict import SAMPLED, Cell, ServerModel
+from gateway.runtime.advice import advise, compose
+
+
+def model(name, *, code, chat, step=0.02, spread=0.0):
+    """A server that takes so many steps a token, with steps that grow a little with the batch."""
+    return ServerModel(
+        fingerprint=name,
+        steps_per_token={Cell("code", 0, SAMPLED): code, Cell("chat", 0, SAMPLED): chat},
+        step_seconds=tuple(step * (1.0 + n / 50.0) for n in range(257)),
+        output_tokens={"code": 300.0, "chat": 300.0},
+        spread={"code": spread, "chat": spread},
+    )
+
+
+def wanted(code=1.0, chat=1.0, in_flight=32.0):
+    return [Wanted("all", Limits(), {"code": code, "chat": chat}, in_flight)]
+
+
+PLAIN = model("plain", code=1.0, chat=1.0)
+DRAFT = model("draft", code=0.4, chat=0.5)
+CODER = model("coder", code=0.25, chat=0.9)
+TALKER = model("talker", code=0.9, chat=0.25)
+
+
+def kinds(*models):
+    return [Kind((f"{one.fingerprint}-{at}",), one) for at, one in enumerate(models)]
+
+
+def test_servers_that_are_alike_need_no_routing():
+    found = advise([Kind(("a", "b"), DRAFT)], wanted())
+    assert found.routing == pytest.approx(0.0, abs=2e-3)
+    assert found.consolidate is None
+    assert "does not pay here" in str(found)
+    (alone,) = found.options
+    assert (alone.servers, alone.error) == ({"draft": 2}, 0.0)
+    assert alone.gain == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_fleet_of_one_good_and_one_bad_is_better_of_one_kind():
+    found = advise(kinds(PLAIN, DRAFT), wanted())
+    best = found.consolidate
+    assert best is not None
+    assert best.servers == {"draft": 2}
+    assert 0.1 < best.gain < 1.0
+    assert found.routing < 0.05
+    assert "consolidate on 2 x draft: +" in str(found)
+    assert [one.servers for one in found.options] == [{"draft": 2}, {"plain": 2}]
+
+
+def test_drafts_for_different_work_are_worth_routing():
+    found = advise(kinds(CODER, TALKER), wanted())
+    assert found.consolidate is None
+    assert found.routing > 0.5
+    assert "routing by workload pays +" in str(found)
+    assert found.options[0].gain < 0.0
+
+
+def test_drafts_that_differ_alike_are_not_worth_it():
+    found = advise(kinds(model("a", code=0.5, chat=0.5), model("b", code=0.4, chat=0.4)), wanted())
+    assert found.routing < 0.02
+    assert "does not pay here" in str(found)
+
+
+def test_what_is_not_sure_is_not_advised():
+    unsure = model("maybe", code=0.45, chat=0.45, spread=0.5)
+    found = advise(kinds(unsure, model("sure", code=0.5, chat=0.5)), wanted())
+    assert found.options[0].servers == {"maybe": 2}
+    assert found.options[0].error > found.options[0].gain > 0.0
+    assert found.consolidate is None
+
+
+def test_of_known_configurations_one_is_composed_where_one_is_best():
+    found = compose([PLAIN, DRAFT], 8, wanted())
+    assert (found.servers, found.gain) == ({"draft": 8}, 0.0)
+
+
+def test_a_blend_is_composed_where_it_is_worth_it():
+    found = compose([PLAIN, CODER, TALKER], 8, wanted(code=3.0))
+    assert set(found.servers) == {"coder", "talker"}
+    assert sum(found.servers.values()) == 8
+    assert found.servers["coder"] > found.servers["talker"]
+    assert found.gain > 0.2
+
+
+def test_without_servers_or_requests_there_is_nothing_to_say():
+    with pytest.raises(ValueError, match="no request"):
+        advise(kinds(PLAIN), [])
+    with pytest.raises(ValueError, match="no server"):
+        advise([Kind((), PLAIN)], wanted())
+    with pytest.raises(ValueError, match="a configuration and a server"):
+        compose([], 8, wanted())
