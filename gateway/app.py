@@ -162,7 +162,6 @@ class Gateway:
             lifespan=self._lifespan,
             redoc_url=None,
             exception_handlers=control.HANDLERS,
-            exception_handlers=control.HANDLERS,
         )
         routes = control.Control(
             configuration=self._configuration,
