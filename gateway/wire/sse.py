@@ -99,8 +99,8 @@ class StreamTap:
     """
 
     __slots__ = (
-        "_after", "_alike", "_before", "_held", "_keeps", "_last", "_lessons", "_strip_usage", "_tape",
-        "_whole", "done", "error", "reading",
+        "_after", "_alike", "_before", "_held", "_keeps", "_last", "_lessons", "_start",
+        "_strip_usage", "_tail", "_tape", "_whole", "done", "error", "reading",
     )  # fmt: skip
 
     def __init__(self, *, strip_usage: bool, tape: Tape | None = None) -> None:
@@ -123,6 +123,7 @@ class StreamTap:
         self._lessons = _LESSONS
         self._alike = False
         self._before = self._after = b""
+        self._start = self._tail = 0
         self._keeps = False
 
     def passes(self, chunk: bytes, now: float) -> bool:
@@ -132,14 +133,14 @@ class StreamTap:
         """
         if not (self._alike and chunk.startswith(self._before) and chunk.endswith(self._after)):
             return False
-        start, end = len(self._before), len(chunk) - len(self._after)
-        if chunk.find(b'"', start) != end:
+        end = len(chunk) - self._tail
+        if chunk.find(b'"', self._start) != end:
             return False
         reading = self.reading
         reading.last_token_at = now
         reading.events += 1
         if self._keeps:
-            self._keeps = reading.keep(chunk[start - 1 : end + 1])
+            self._keeps = reading.keep(chunk[self._start - 1 : end + 1])
         return True
 
     def feed(self, chunk: bytes, now: float) -> bytes:
@@ -233,6 +234,7 @@ class StreamTap:
             if end > 0 and b"\\" not in event[start:end]:
                 self._lessons -= 1
                 self._before, self._after = event[:start], event[end:] + b"\n\n"
+                self._start, self._tail = len(self._before), len(self._after)
                 self._keeps = name in _TEXTS[:2]
             return
 
