@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tests.bench.routing import bars, jobs, report
+from tests.bench.routing import advising, bars, report
 from tests.bench.routing.store import Store
 
 EPILOG = """
@@ -70,7 +70,7 @@ def every(bar, args):
     """(cell, policy, job) for all that has to be run."""
     seeds = 1 if args.quick else args.seeds
     for name, cell in cells_of(bar, args).items():
-        for policy in bar.policies:
+        for policy in bar.policies if cell["kind"] != "advice" else ("learned",):
             for seed in range(1, seeds + 1):
                 yield name, policy, {**cell, "policy": policy, "seed": seed}
 
@@ -96,7 +96,7 @@ def collect(args, console):
         while True:
             late = args.seconds and time.monotonic() - began > args.seconds
             while len(running) < 2 * args.processes and not late and (job := next(left, None)) is not None:
-                running[pool.submit(jobs.run, job)] = job
+                running[pool.submit(advising.run, job)] = job
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:

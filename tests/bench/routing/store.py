@@ -15,10 +15,11 @@ ENGINE = (
 CORE = (
     "gateway/core", "gateway/runtime/planner.py", "gateway/runtime/program.py", "tests/bench/routing/learned.py",
 )  # fmt: skip
+ADVICE = ("gateway/runtime/advice.py", "tests/bench/routing/advising.py")
 OURS = ("tests/bench/routing/fleets.py", "tests/bench/routing/jobs.py", "tests/bench/routing/peers.py")
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def digest(paths):
     """Of the sources that a result depends on."""
     found = hashlib.sha256()
@@ -32,7 +33,8 @@ def digest(paths):
 
 def key(job):
     """Name of a job's result: another one as soon as the code that it runs is another."""
-    code = digest(ENGINE + OURS + (CORE if job["policy"] == "learned" else ()))
+    ours = CORE if job["policy"] == "learned" else ()
+    code = digest(ENGINE + OURS + ours + (ADVICE if job["kind"] in {"advice", "compose"} else ()))
     return f"{code} {json.dumps(job, sort_keys=True)}"
 
 
