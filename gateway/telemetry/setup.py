@@ -7,8 +7,6 @@ import math
 import threading
 from typing import TYPE_CHECKING, Final
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter, ObservableGauge
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -23,6 +21,8 @@ from gateway.telemetry.spans import Spans
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricReader
 
     from gateway.core.draft_latency import Estimate
@@ -64,9 +64,7 @@ class Telemetry:
         self._exporters: list[OTLPSpanExporter | OTLPMetricExporter] = []
         self._queue: SpanQueue | None = None
         if otlp_endpoint is not None:
-            base = otlp_endpoint.rstrip("/")
-            spans = OTLPSpanExporter(f"{base}/v1/traces", timeout=_EXPORT_TIMEOUT)
-            numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT)
+            spans, numbers = _exporters(otlp_endpoint.rstrip("/"))
             self._exporters = [spans, numbers]
             self._queue = SpanQueue(spans)
             readers.append(PushReader(histograms, numbers, limits))
@@ -214,6 +212,19 @@ class Telemetry:
     def _backend(self, name: str) -> Backend | None:
         states = self._snapshot().states if self._snapshot is not None else ()
         return next((state.backend for state in states if state.backend.name == name), None)
+
+
+def _exporters(base: str) -> tuple[OTLPSpanExporter, OTLPMetricExporter]:
+    # Imported by those alone who export: they take a tenth of a second.
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
+        OTLPMetricExporter,
+    )
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return (
+        OTLPSpanExporter(f"{base}/v1/traces", timeout=_EXPORT_TIMEOUT),
+        OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT),
+    )
 
 
 def setup(
