@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -66,7 +67,7 @@ class Telemetry:
         if otlp_endpoint is not None:
             spans, numbers = _exporters(otlp_endpoint.rstrip("/"))
             self._exporters = [spans, numbers]
-            self._queue = SpanQueue(spans)
+            self._queue = SpanQueue(spans, *_span_limits(os.environ))
             readers.append(PushReader(histograms, numbers, limits))
         self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         version = str(resource.attributes[SERVICE_VERSION])
@@ -212,6 +213,13 @@ class Telemetry:
     def _backend(self, name: str) -> Backend | None:
         states = self._snapshot().states if self._snapshot is not None else ()
         return next((state.backend for state in states if state.backend.name == name), None)
+
+
+def _span_limits(env: Mapping[str, str]) -> tuple[int, float]:
+    """Spans held at most and seconds between two exports, by the standard variables."""
+    return int(env.get("OTEL_BSP_MAX_QUEUE_SIZE", 4096)), float(
+        env.get("OTEL_BSP_SCHEDULE_DELAY", 1000)
+    ) / 1000
 
 
 def _exporters(base: str) -> tuple[OTLPSpanExporter, OTLPMetricExporter]:

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_INTERVAL: Final = 1.0
-"""Seconds between two exports, unless a batch is full."""
-
 _BATCH: Final = 512
 
 
@@ -32,11 +29,13 @@ class SpanQueue:
     Args:
         exporter: Where they go.
         capacity: Spans held at most.
+        interval: Seconds between two exports, unless a batch is full.
     """
 
-    def __init__(self, exporter: SpanExporter, capacity: int = 4096) -> None:
+    def __init__(self, exporter: SpanExporter, capacity: int = 4096, interval: float = 1.0) -> None:
         self._exporter = exporter
         self._capacity = capacity
+        self._interval = interval
         self._queue: deque[ReadableSpan] = deque()
         self._dropped = 0
         self._wake = threading.Event()
@@ -76,7 +75,7 @@ class SpanQueue:
 
     def _run(self) -> None:
         while not self._stopped:
-            self._wake.wait(_INTERVAL)
+            self._wake.wait(self._interval)
             self._wake.clear()
             self._export()
         self._export()

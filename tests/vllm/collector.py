@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,8 @@ class Span:
     span_id: str
     parent_id: str
     attributes: dict[str, Any]
+    events: tuple[str, ...] = ()
+    failed: bool = False
 
 
 class Collector:
@@ -52,6 +55,8 @@ class Collector:
                 span_id=span.span_id.hex(),
                 parent_id=span.parent_span_id.hex(),
                 attributes={pair.key: _value(pair) for pair in span.attributes},
+                events=tuple(event.name for event in span.events),
+                failed=span.status.code == Status.STATUS_CODE_ERROR,
             )
             for resource in request.resource_spans
             for scope in resource.scope_spans

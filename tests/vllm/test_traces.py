@@ -1,0 +1,91 @@
+"""Traces of requests that did not go smoothly, in front of real servers: each is one tree with its reason."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.vllm.asking import ask, question, sdk
+from tests.vllm.collector import CLIENT, SERVER
+from tests.vllm.conftest import fronting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.vllm.collector import Collector, Span
+    from tests.vllm.conftest import Front
+    from tests.vllm.servers import Server
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]  # the first test waits for the servers
+
+CALLER = "cd" * 8
+
+
+def tree(spans: list[Span]) -> tuple[Span, list[Span], list[Span]]:
+    """The gateway's own span, its attempts by their number, and the engines' spans."""
+    engine = [span for span in spans if span.name == "llm_request"]
+    (request,) = (span for span in spans if span.kind == SERVER and span not in engine)
+    attempts = [span for span in spans if span.kind == CLIENT]
+    assert request.parent_id == CALLER
+    assert all(attempt.parent_id == request.span_id for attempt in attempts)
+    assert {span.parent_id for span in engine} <= {attempt.span_id for attempt in attempts}
+    return request, sorted(attempts, key=lambda span: span.attributes["specroute.attempt.number"]), engine
+
+
+def test_a_client_that_leaves_is_an_event_of_the_request(front: Front, collector: Collector) -> None:
+    trace_id = "1a" * 16
+    headers = {"traceparent": f"00-{trace_id}-{CALLER}-01"}
+    arguments = question(
+        backend="baseline", request_id="trace-leaves", headers=headers, max_tokens=2000, stream=True
+    )
+    with sdk(front.url) as client:
+        stream = client.chat.completions.create(**arguments)
+        for _ in range(3):
+            next(stream)
+        stream.close()
+    request, (attempt,), _ = tree(collector.trace(trace_id, count=2))
+    assert "client_disconnected" in request.events
+    assert not request.failed
+    assert not attempt.failed
+    assert request.attributes["specroute.status"] == "cancelled"
+    assert attempt.attributes["specroute.attempt.error"] == "client_gone"
+    assert "first_token" in attempt.events
+
+
+def test_what_a_server_refuses_is_no_error_of_the_gateway(front: Front, collector: Collector) -> None:
+    trace_id = "2b" * 16
+    answer = ask(
+        front.url, backend="baseline", request_id="trace-refused", max_tokens=10**9,
+        headers={"traceparent": f"00-{trace_id}-{CALLER}-01"},
+    )  # fmt: skip
+    assert answer.status == 400
+    request, (attempt,), engine = tree(collector.trace(trace_id, count=2))
+    assert (request.attributes["http.response.status_code"], request.failed) == (400, False)
+    assert attempt.attributes["http.response.status_code"] == 400
+    assert engine == []
+
+
+def test_a_failover_is_two_attempts_and_the_engine_hangs_on_the_second(
+    fleet: dict[str, Server], collector: Collector, tmp_path: Path
+) -> None:
+    trace_id = "3c" * 16
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    good = fleet["baseline"]
+    dead = replace(good, spec=replace(good.spec, name="dead", url=f"http://127.0.0.1:{port}"))
+    policy = "version: 1\nroutes:\n  - {name: all, prefer: [dead, baseline]}\n"
+    with fronting([dead, good], policy, collector, tmp_path) as front:
+        answer = ask(
+            front.url, request_id="trace-failover", headers={"traceparent": f"00-{trace_id}-{CALLER}-01"}
+        )
+        assert answer.status == 200
+        request, attempts, (engine,) = tree(collector.trace(trace_id, count=4))
+    assert request.events == ("failover",)
+    assert not request.failed
+    first, second = attempts
+    assert (first.attributes["specroute.backend"], first.failed) == ("dead", True)
+    assert (second.attributes["specroute.backend"], second.failed) == ("baseline", False)
+    assert engine.parent_id == second.span_id
