@@ -75,7 +75,7 @@ def test_a_failover_is_two_attempts_and_the_engine_hangs_on_the_second(
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     good = fleet["baseline"]
-    dead = replace(good, spec=replace(good.spec, name="dead", url=f"http://127.0.0.1:{port}"))
+    dead = replace(good, spec=replace(good.spec, name="dead", port=port))
     policy = "version: 1\nroutes:\n  - {name: all, prefer: [dead, baseline]}\n"
     with fronting([dead, good], policy, collector, tmp_path) as front:
         answer = ask(
