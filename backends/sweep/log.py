@@ -124,10 +124,9 @@ def read(path: Path) -> Read | None:
     """
     found = Read()
     pending: dict[tuple[Cell, int], list[Sample]] = {}
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
+    if not path.is_file():
         return None
+    lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:
             content = json.loads(line)

@@ -76,13 +76,13 @@ class Measured:
     @property
     def rate(self) -> Interval | None:
         """Output tokens/s of all clients together; None without a request."""
-        found = _rate(self.total)
+        found = rate_of(self.total)
         return None if found is None else found.scaled(self.cell.condition.concurrency)
 
     @property
     def tpot(self) -> Interval | None:
         """Seconds an output token of one stream takes after the first."""
-        found = _rate(self.decode)
+        found = rate_of(self.decode)
         if found is None:
             return None
         low, high = (None if one is None else 1.0 / one for one in (found.high, found.low))
@@ -187,7 +187,8 @@ def ratio(pairs: Iterable[tuple[int, float]]) -> Sums:
     return sums
 
 
-def _rate(sums: Sums) -> Interval | None:
+def rate_of(sums: Sums) -> Interval | None:
+    """Tokens a second of one stream with its interval; None of nothing."""
     rate = sums.rate
     if rate is None:
         return None

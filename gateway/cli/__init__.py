@@ -37,6 +37,7 @@ def common(
 def main() -> None:
     """Run the command line."""
     from gateway.cli import (
+        advise,
         check,
         classify,
         dashboards,
@@ -64,6 +65,7 @@ def main() -> None:
         sim,
         simulate,
         sweep,
+        advise,
         dashboards,
         top,
     ):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from backends.sweep.model import Condition
     from backends.sweep.prompts import Prompt
     from backends.sweep.setup import Setup
-    from gateway.cli.sweeping import Files
+    from gateway.cli.evidence_files import Files
 
 PYTHON = "SPECROUTE_VLLM_PYTHON"
 NO = 1
@@ -58,6 +58,13 @@ def sweep(
             help="A target with a simulator profile: no server, no time passes.", show_default=False
         ),
     ] = "",
+    result: Annotated[
+        list[str],
+        typer.Option(
+            help="A result of vllm bench serve or guidellm instead: dflash-7:code=FILE; needs --model.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer's way of saying that none is given
     out: Annotated[Path, typer.Option(help="Folder for all that is measured and written.")] = Path("sweep"),
     workloads: Annotated[
         str, typer.Option(help="With commas; all that come with prompts if left out.", show_default=False)
@@ -101,8 +108,13 @@ def sweep(
 
     Example: `specroute sweep --simulate google/gemma-4-31B-it`
 
+    Example: `specroute sweep --model some/model --result none:code=a.json --result mtp-3:code=b.json`
+
     Exit codes: 0 done; 1 no answer: no baseline, no disk, interrupted; 2 bad input.
     """
+    if result:
+        _say(_imported(result, model, out, servers), as_json=as_json)
+        return
     from backends.sweep.plan import Settings
     from backends.sweep.setup import SetupError, conditions
     from gateway.cli.sweeping import Asked, sweeping
@@ -128,10 +140,7 @@ def sweep(
         python=python,
         simulated=bool(simulate),
     )
-    files = sweeping(asked, out, quiet=as_json)
-    if files is None:
-        raise typer.Exit(NO)
-    _say(files, as_json=as_json)
+    _say(sweeping(asked, out, quiet=as_json), as_json=as_json)
 
 
 def _setup(
@@ -256,8 +265,37 @@ def _mix(text: str, texts: dict[str, tuple[Prompt, ...]]) -> dict[str, float] | 
     return found
 
 
-def _say(files: Files, *, as_json: bool) -> None:
+def _imported(results: list[str], model: str, out: Path, servers: int) -> Files | None:
+    """What follows from results of other benchmarks."""
+    from backends.sweep.imports import UnknownResultError, evidence, parse
+    from backends.sweep.model import Candidate
+    from gateway.cli.evidence_files import Fleet, today, write
+    from gateway.policy.evidence import Machine
+
+    runs = []
+    for one in results:
+        what, _, file = one.partition("=")
+        label, _, workload = what.partition(":")
+        try:
+            who = Candidate.of(label)
+            runs += [(who, workload, run) for run in parse(read_text(Path(file)))]
+        except UnknownResultError as error:
+            refuse(f"{file}: {error}")
+        except ValueError as error:
+            refuse(f"{one!r}: {error}; the whole is dflash-7:code=FILE")
+    target = model or runs[0][2].model
+    if not target or not all(workload for _, workload, _ in runs):
+        refuse("name the target with --model, and a workload for each file: dflash-7:code=FILE")
+    out.mkdir(parents=True, exist_ok=True)
+    found = evidence(runs, target, Machine(), today())
+    return write(found, Fleet(servers, None, {}, target), out)
+
+
+def _say(files: Files | None, *, as_json: bool) -> None:
     import json
+
+    if files is None:
+        raise typer.Exit(NO)
 
     if as_json:
         typer.echo(json.dumps(files.as_json(), indent=2, ensure_ascii=False))

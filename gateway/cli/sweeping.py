@@ -5,30 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
-from itertools import starmap
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from backends.sweep import here, log
-from backends.sweep.choose import NothingMeasuredError, choose
 from backends.sweep.drive import Driver, Limits
 from backends.sweep.evidence import evidence
-from backends.sweep.fleetplan import plan_fleet
 from backends.sweep.model import BASELINE
 from backends.sweep.plan import Plan
-from backends.sweep.report import Report
 from backends.sweep.results import Results
 from backends.sweep.run import NoBaselineError, RealBench, Sweep, VirtualBench
 from backends.sweep.servers import Given, Launched, NoServerError
 from backends.sweep.virtual import VirtualServers
-from backends.sweep.words import duration, summary
-from backends.sweep.write import EVIDENCE, fleet, policy
+from backends.sweep.words import duration
+from gateway.cli.evidence_files import Fleet, complain, today, write
 from gateway.cli.files import refuse
 from gateway.policy.evidence import Machine
 
@@ -37,14 +31,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from backends.machine import Machine as Place
-    from backends.sweep.choose import Choice
-    from backends.sweep.fleetplan import FleetPlan
     from backends.sweep.model import Condition
     from backends.sweep.plan import Settings
     from backends.sweep.prompts import Prompt
     from backends.sweep.run import Bench
     from backends.sweep.run import Progress as Step
     from backends.sweep.setup import Setup
+    from gateway.cli.evidence_files import Files
 
 SAMPLES = "samples.jsonl"
 
@@ -72,47 +65,6 @@ class Asked:
     mix: Mapping[str, float] | None
     python: str
     simulated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """What a sweep wrote.
-
-    Attributes:
-        settled: False where the budget ended before the plan.
-    """
-
-    choice: Choice
-    plans: tuple[FleetPlan, ...]
-    summary: list[str]
-    written: list[Path]
-    settled: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """The choice for scripts."""
-        return {
-            "ok": True,
-            "settled": self.settled,
-            "everywhere": self.choice.everywhere.label,
-            "mixing_pays": self.choice.mixing_pays,
-            "winners": [
-                {**asdict(one), "candidate": one.candidate.label, "tied": [who.label for who in one.tied]}
-                for one in self.choice.winners
-            ],
-            "excluded": {one.candidate.label: one.why for one in self.choice.excluded},
-            "schedule": [list(row) for row in self.choice.schedule],
-            "fleet": [
-                {
-                    "in_flight": plan.load,
-                    "servers": {who.label: number for who, number in plan.chosen.servers.items()},
-                    "homogeneous": plan.is_homogeneous,
-                    "gain_of_a_mixture": round(plan.gain, 4),
-                }
-                for plan in self.plans
-            ],
-            "summary": self.summary,
-            "written": list(map(str, self.written)),
-        }
 
 
 @dataclass(slots=True)
@@ -158,23 +110,19 @@ def sweeping(asked: Asked, out: Path, *, quiet: bool) -> Files | None:
     except log.UnusableLogError as error:
         refuse(str(error))
     except log.DiskError as error:
-        _complain(
+        complain(
             f"{error.strerror}: {results.total_rounds} rounds are safe; free some space and run it again"
         )
         return None
     except (NoBaselineError, NoServerError) as error:
-        _complain(f"nothing can be compared: {error}")
+        complain(f"nothing can be compared: {error}")
         return None
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _complain(
+        complain(
             f"interrupted: {results.total_rounds} rounds are safe in {out / SAMPLES}; run it again to go on"
         )
         return None
     return _written(asked, out, sweep, machine, settled=settled)
-
-
-def _complain(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 async def _run(asked: Asked, out: Path, made: Plan, shown: _Shown) -> tuple[bool, Sweep, Machine]:
@@ -191,7 +139,8 @@ async def _run(asked: Asked, out: Path, made: Plan, shown: _Shown) -> tuple[bool
         with log.Log(out / SAMPLES) as file:
             if read is None:
                 file.begin(header)
-            sweep = Sweep(made, bench, file, loop.time, asked.budget, shown.tell)
+            clock = (lambda: made.results.seconds) if asked.simulated else loop.time
+            sweep = Sweep(made, bench, file, clock, asked.budget, shown.tell)
             if read is not None:
                 sweep.resume(read)
             settled = await sweep.run()
@@ -256,41 +205,9 @@ def _simulated_hardware(target: str) -> str:
 
 
 def _written(asked: Asked, out: Path, sweep: Sweep, machine: Machine, *, settled: bool) -> Files | None:
-    today = datetime.now(UTC).date().isoformat()
     found = evidence(
-        sweep.plan, asked.setup.target, machine, measured=today, failures=sweep.failures,
+        sweep.plan, asked.setup.target, machine, measured=today(), failures=sweep.failures,
         seconds=sweep.plan.results.seconds,
     )  # fmt: skip
-    try:
-        choice = choose(found, asked.mix)
-    except NothingMeasuredError as error:
-        _complain(
-            f"{error}; {'; '.join(starmap('{}: {}'.format, sweep.failures.items())) or 'see samples.jsonl'}"
-        )
-        return None
-    loads = [band.level for band in choice.bands]
-    planned = (plan_fleet(found, choice, asked.servers, load, asked.mix) for load in loads)
-    plans = tuple(one for one in planned if one is not None)
-    said = summary(found, choice, plans)
-    if not settled:
-        said.append("The budget ended before the plan did: run it again with more to go on.")
-    report = Report(found, choice, plans)
-    middle = plans[len(plans) // 2] if plans and asked.setup.specs else None
-    texts = {
-        EVIDENCE: found.to_json(),
-        "policy.yaml": policy(choice, middle, {asked.setup.served_model: ""}, asked.setup.target),
-        "report.md": report.markdown(),
-        "report.html": report.html(),
-    }
-    if middle is not None:
-        specs = asked.setup.specs
-        texts["fleet.yaml"] = fleet(
-            choice, middle, lambda who: replace(specs[who.method], draft_tokens=who.draft_tokens)
-        )
-    try:
-        for name, text in texts.items():
-            (out / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        _complain(f"{out}: {error.strerror}; what was measured is safe: free some space and run it again")
-        return None
-    return Files(choice, plans, said, [out / name for name in (SAMPLES, *texts)], settled)
+    fleet = Fleet(asked.servers, asked.mix, asked.setup.specs, asked.setup.served_model)
+    return write(found, fleet, out, measured=[out / SAMPLES], settled=settled)

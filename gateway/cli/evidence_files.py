@@ -1,0 +1,137 @@
+"""The files that follow from evidence: policy, fleet and reports, beside the evidence itself."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from backends.sweep.choose import NothingMeasuredError, choose
+from backends.sweep.fleetplan import plan_fleet
+from backends.sweep.report import Report
+from backends.sweep.words import summary
+from backends.sweep.write import EVIDENCE, fleet, policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from backends.spec import LaunchSpec
+    from backends.sweep.choose import Choice
+    from backends.sweep.fleetplan import FleetPlan
+    from gateway.policy.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a fleet is planned for.
+
+    Attributes:
+        servers: How many.
+        mix: Shares of requests by workload; None for equal ones.
+        specs: How a server of each method is started; empty to write no fleet file.
+        served_model: What they answer to.
+    """
+
+    servers: int
+    mix: Mapping[str, float] | None
+    specs: Mapping[str, LaunchSpec]
+    served_model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a sweep wrote.
+
+    Attributes:
+        settled: False where the budget ended before the plan.
+    """
+
+    choice: Choice
+    plans: tuple[FleetPlan, ...]
+    summary: list[str]
+    written: list[Path]
+    settled: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The choice for scripts."""
+        return {
+            "ok": True,
+            "settled": self.settled,
+            "everywhere": self.choice.everywhere.label,
+            "mixing_pays": self.choice.mixing_pays,
+            "winners": [
+                {**asdict(one), "candidate": one.candidate.label, "tied": [who.label for who in one.tied]}
+                for one in self.choice.winners
+            ],
+            "excluded": {one.candidate.label: one.why for one in self.choice.excluded},
+            "schedule": [list(row) for row in self.choice.schedule],
+            "fleet": [
+                {
+                    "in_flight": plan.load,
+                    "servers": {who.label: number for who, number in plan.chosen.servers.items()},
+                    "homogeneous": plan.is_homogeneous,
+                    "gain_of_a_mixture": round(plan.gain, 4),
+                }
+                for plan in self.plans
+            ],
+            "summary": self.summary,
+            "written": list(map(str, self.written)),
+        }
+
+
+def today() -> str:
+    """The day, as ISO 8601 has it."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def complain(text: str) -> None:
+    """Say on stderr why there is no answer."""
+    print(text, file=sys.stderr)
+
+
+def write(
+    found: Evidence, wanted: Fleet, out: Path, *, measured: Sequence[Path] = (), settled: bool = True
+) -> Files | None:
+    """Choose, plan and write; None where there is no answer, which was said on stderr.
+
+    Args:
+        found: All measurements.
+        wanted: What a fleet is planned for.
+        out: Folder for the files.
+        measured: Files that are there already, to be listed with the others.
+        settled: Whether the measurements are complete.
+    """
+    try:
+        choice = choose(found, wanted.mix)
+    except NothingMeasuredError as error:
+        failures = "; ".join(f"{what}: {why}" for what, why in found.failures.items())
+        complain(f"{error}{'; ' if failures else ''}{failures}")
+        return None
+    loads = [band.level for band in choice.bands]
+    planned = (plan_fleet(found, choice, wanted.servers, load, wanted.mix) for load in loads)
+    plans = tuple(one for one in planned if one is not None)
+    said = summary(found, choice, plans)
+    if not settled:
+        said.append("The budget ended before the plan did: run it again with more to go on.")
+    report = Report(found, choice, plans)
+    middle = plans[len(plans) // 2] if plans and wanted.specs else None
+    texts = {
+        EVIDENCE: found.to_json(),
+        "policy.yaml": policy(choice, middle, {wanted.served_model: ""}, found.target),
+        "report.md": report.markdown(),
+        "report.html": report.html(),
+    }
+    if middle is not None:
+        specs = wanted.specs
+        texts["fleet.yaml"] = fleet(
+            choice, middle, lambda who: replace(specs[who.method], draft_tokens=who.draft_tokens)
+        )
+    try:
+        for name, text in texts.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        complain(f"{out}: {error.strerror}; what was measured is safe: free some space and run it again")
+        return None
+    return Files(choice, plans, said, [*measured, *(out / name for name in texts)], settled)

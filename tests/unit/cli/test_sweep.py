@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from backends.sweep import log
+from gateway.cli import advise, sweep
+from gateway.policy.evidence import parse
+from gateway.policy.load import Loaded, load_policy
+from tests.unit.backends.sweep.test_advice import PAGE
+from tests.unit.backends.sweep.test_imports import vllm
+
+SIMULATED = (
+    "--simulate",
+    "Qwen/Qwen3-8B",
+    "--workloads",
+    "gsm8k,mbpp",
+    "--concurrency",
+    "32",
+    "--precision",
+    "10%",
+)
+
+
+def run(*arguments: object, command: Any = sweep) -> Any:
+    app = typer.Typer()
+    command.register(app)
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_a_sweep_of_the_simulator_finds_the_published_best_and_writes_its_files(tmp_path: Path) -> None:
+    done = run(*SIMULATED, "--out", tmp_path, "--json")
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["everywhere"] in ("dspark-7", "dspark-11")
+    assert {Path(one).name for one in told["written"]} == {
+        "samples.jsonl", "evidence.json", "policy.yaml", "report.md", "report.html",
+    }  # fmt: skip
+    evidence = parse((tmp_path / "evidence.json").read_text(encoding="utf-8"))
+    assert evidence.machine.simulated
+    assert evidence.effort.rounds < evidence.effort.grid_rounds
+    loaded = load_policy((tmp_path / "policy.yaml").read_text(encoding="utf-8"))
+    assert isinstance(loaded, Loaded)
+    assert loaded.value.routes[-1].prefer[0].method == "dspark"
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg viewBox") > 4
+    assert "http" not in page.replace("http-equiv", "")
+    assert "figures are a simulator's" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_budget_ends_a_sweep_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    first = run(*SIMULATED, "--out", tmp_path, "--budget", "3m", "--json")
+    assert first.exit_code == 0, first.stderr
+    assert not json.loads(first.stdout)["settled"]
+    before = log.read(tmp_path / "samples.jsonl")
+    assert before is not None
+    second = run(*SIMULATED, "--out", tmp_path, "--json")
+    after = log.read(tmp_path / "samples.jsonl")
+    assert after is not None
+    assert json.loads(second.stdout)["settled"]
+    assert after.rounds[: len(before.rounds)] == before.rounds
+    whole = run(*SIMULATED, "--out", tmp_path / "whole", "--json")
+    assert json.loads(whole.stdout)["winners"] == json.loads(second.stdout)["winners"]
+
+
+def test_another_sweep_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    assert run(*SIMULATED, "--out", tmp_path, "--rounds", 1).exit_code == 0
+    done = run("--simulate", "moonshotai/Kimi-K2.5", "--workloads", "mbpp", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "holds measurements of another target" in done.stderr
+
+
+def test_a_full_disk_ends_a_sweep_and_says_what_is_safe(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no full device here")
+    (tmp_path / "samples.jsonl").symlink_to(full)
+    done = run(*SIMULATED, "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "No space left on device: 0 rounds are safe; free some space and run it again" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name what to measure: --recipe, --fleet or --simulate"),
+        (("--simulate", "some/model"), "no simulator profile for target 'some/model'"),
+        (
+            ("--simulate", "Qwen/Qwen3-8B", "--workloads", "poetry"),
+            "the simulator knows no workload 'poetry'",
+        ),
+        (("--recipe", "qwen3"), "there is no recipe 'qwen3'"),
+        (("--recipe", "qwen3-8b", "--methods", "mtp"), "qwen3-8b has no method 'mtp'"),
+        (("--recipe", "qwen3-8b", "--methods", "none"), "there is nothing to compare with the baseline"),
+        (("--recipe", "qwen3-8b", "--workloads", "poetry"), "no prompts for workload 'poetry'"),
+        (("--recipe", "qwen3-8b", "--lengths", "8k"), "no prompt length fits the context of 4096 tokens"),
+        (("--recipe", "qwen3-8b", "--lengths", "long"), "write short, 8k or 32k"),
+        ((*SIMULATED, "--concurrency", "many"), "are no concurrency levels; write numbers"),
+        ((*SIMULATED, "--precision", "0"), "is no precision; write a share such as 3%"),
+        ((*SIMULATED, "--budget", "long"), "is no budget; write a time such as 90m or 2h"),
+        ((*SIMULATED, "--mix", "poetry=1"), "is no share of a workload; write code=3"),
+        ((*SIMULATED, "--mix", "mbpp=0"), "has no share above 0"),
+        (("--result", "dflash=x"), "x: No such file"),
+        (("--result", "what=pyproject.toml"), "'what' is no configuration"),
+    ],
+)
+def test_bad_input_is_told_what_would_be_right(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = run(*arguments, "--out", tmp_path)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_servers_cannot_be_started_without_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(sweep.PYTHON, raising=False)
+    done = run("--recipe", "qwen3-8b", "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "vLLM is needed to start servers here" in done.stderr
+
+
+def test_prompts_of_ones_own_must_have_the_workloads_that_are_asked_for(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text('{"prompt": "x"}', encoding="utf-8")
+    done = run("--recipe", "qwen3-8b", "--prompts", mine, "--workloads", "code", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "no prompt is of workload 'code'; there is chat" in done.stderr
+
+
+def test_results_of_another_benchmark_become_a_policy(tmp_path: Path) -> None:
+    (tmp_path / "base.json").write_text(vllm(100.0), encoding="utf-8")
+    (tmp_path / "fast.json").write_text(vllm(170.0, failed=0), encoding="utf-8")
+    done = run(
+        "--result", f"none:code={tmp_path / 'base.json'}", "--result", f"mtp-3:code={tmp_path / 'fast.json'}",
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert "Run mtp-3 on every server" in done.stdout
+    assert "some/model" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_result_alone_gives_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "fast.json").write_text(vllm(170.0), encoding="utf-8")
+    done = run("--result", f"mtp-3:code={tmp_path / 'fast.json'}", "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "measure the baseline" in done.stderr
+
+
+def test_advice_is_given_on_a_page_of_metrics(tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.write_text(PAGE, encoding="utf-8")
+    done = run("--metrics", page, "--json", command=advise)
+    assert done.exit_code == 0, done.stderr
+    assert isinstance(json.loads(done.stdout), list)
+    spoken = run("--metrics", page, command=advise)
+    assert spoken.exit_code == 0
+    assert spoken.stdout.startswith(("- ", "Nothing to advise"))
+
+
+def test_advice_says_what_it_cannot_read(tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.write_text("", encoding="utf-8")
+    done = run("--metrics", page, command=advise)
+    assert (done.exit_code, "no metrics of a gateway" in done.stderr) == (2, True)
+    done = run("http://127.0.0.1:1", command=advise)
+    assert done.exit_code == 2
+    page.write_text(PAGE, encoding="utf-8")
+    done = run("--metrics", page, "--evidence", page, command=advise)
+    assert (done.exit_code, "Invalid JSON" in done.stderr) == (2, True)
