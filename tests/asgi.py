@@ -6,6 +6,9 @@ from contextlib import suppress
 from gateway.wire.pipe import EXTENSION
 
 
+JSON = (b"content-type", b"application/json")
+
+
 class Conversation:
     """One HTTP exchange with an ASGI application running as a task.
 
@@ -31,7 +34,7 @@ class Conversation:
             "path": path,
             "raw_path": path.encode(),
             "query_string": query,
-            "headers": [(b"content-type", b"application/json"), *headers],
+            "headers": [*headers] if b"content-type" in dict(headers) else [JSON, *headers],
             "scheme": "http",
             "server": ("gateway", 80),
             "client": ("client", 1),
