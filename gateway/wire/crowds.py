@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ITEMS: Final = 5_000
 """Objects or texts of an array that are read whole; beyond, its beginning and its end stand for it."""
@@ -26,9 +31,17 @@ def crowded(array: bytes) -> bool:
     """
     if len(array) < _SHORTEST:
         return False
-    objects = sum(map(array.count, _OBJECTS))
-    texts = array.count(b'",') - array.count(b'\\",')
-    return objects > ITEMS or texts > 3 * ITEMS or array.count(b",") > _COMMAS
+    # Single bytes go first: a long text has few of these, and they are counted fifty times as fast as pairs.
+    counted = np.frombuffer(array, np.uint8)
+    if _count(counted, "{") > ITEMS and sum(map(array.count, _OBJECTS)) > ITEMS:
+        return True
+    if _count(counted, '"') > 3 * ITEMS and array.count(b'",') - array.count(b'\\",') > 3 * ITEMS:
+        return True
+    return len(array) > _COMMAS and _count(counted, ",") > _COMMAS
+
+
+def _count(array: NDArray[np.uint8], sign: str) -> int:
+    return int(np.count_nonzero(array == ord(sign)))
 
 
 def numbers(array: bytes) -> int | None:

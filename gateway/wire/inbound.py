@@ -102,7 +102,14 @@ class _Body(Parameters):
     previous_response_id: Any = None
 
 
+class _Chat(_Body):
+    """A body with messages of the usual shape, read with it: a second look at long ones takes time."""
+
+    messages: list[_Message] = []  # type: ignore[assignment] # noqa: RUF012 - msgspec makes a new one for each
+
+
 _BODY: Final = msgspec.json.Decoder(_Body)
+_CHAT: Final = msgspec.json.Decoder(_Chat)
 _MESSAGES: Final = msgspec.json.Decoder(list[_Message])
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
 _CONTENT: Final = msgspec.json.Decoder(_Content)
@@ -163,7 +170,10 @@ def _message(message: _Message) -> Turn:
     return _turn(message.role or "user", text, calls_tool=calls)
 
 
-def _messages(raw: msgspec.Raw) -> Iterator[Turn]:
+def _messages(raw: msgspec.Raw | list[_Message]) -> Iterator[Turn]:
+    if isinstance(raw, list):
+        yield from map(_message, raw)
+        return
     if crowds.crowded(array := bytes(raw)):
         first = _decode(_MESSAGES, crowds.first_messages(array), None)
         last = _decode(_MESSAGES, crowds.last_messages(array), None)
@@ -196,13 +206,13 @@ def _prompt(raw: msgspec.Raw) -> Iterator[Turn]:
 
 
 def _turns(body: _Body) -> Iterator[Turn]:
-    for raw in (body.system, body.instructions):
+    for raw in filter(None, (body.system, body.instructions)):
         text = "" if crowds.crowded(bytes(raw)) else _text(_decode(_CONTENT, raw, None))
         if text:
             yield _turn("system", text)
     yield from _messages(body.messages)
-    yield from _prompt(body.prompt)
-    yield from _prompt(body.input)
+    for raw in filter(None, (body.prompt, body.input)):
+        yield from _prompt(raw)
 
 
 def _tools(raw: msgspec.Raw) -> Iterator[Tool]:
@@ -270,6 +280,16 @@ def _temperature(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST_TEMPERATURE else None
 
 
+def _read(body: bytes) -> _Body:
+    """The fields of a body; raises what :data:`UNREADABLE` holds where it is none."""
+    if not crowds.crowded(body):
+        try:
+            return _CHAT.decode(body)
+        except UNREADABLE:  # it may be a single message that is strange
+            pass
+    return _BODY.decode(body)
+
+
 def unread(endpoint: str, headers: Mapping[bytes, bytes], path: str = "", model: str = "") -> RequestView:
     """A request whose body is none of our business but for its model; arguments as of :func:`view`."""
     return RequestView(endpoint, model=model, path=path, hints=_hints(headers, {}), headers=headers)
@@ -291,7 +311,7 @@ def view(
         Everything else that is strange is left out of the view, for the backend to judge.
     """
     try:
-        read = _BODY.decode(body)
+        read = _read(body)
     except msgspec.ValidationError:
         return Malformed("the body must be a JSON object whose 'model' is a string")
     except UNREADABLE as error:

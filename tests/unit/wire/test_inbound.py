@@ -383,3 +383,10 @@ def test_of_a_crowd_of_messages_the_last_is_read() -> None:
     view = read(messages=chat)
     assert view.turns[-1].text == "and now?"
     assert sum(turn.chars for turn in view.turns) > 10_000 * len("hi")
+
+
+def test_a_strange_message_costs_none_of_the_others() -> None:
+    strange = {"model": "m", "messages": [{"role": "user", "content": 7}, {"role": "user", "content": "hi"}]}
+    seen = view("chat", json.dumps(strange).encode(), {})
+    assert isinstance(seen, RequestView)
+    assert [turn.text for turn in seen.turns] == ["hi"]
