@@ -39,6 +39,9 @@ _KERNELS: Final = tuple(
     (np.exp(-(((_X[:, None] - _X[None, :]) / width) ** 2) / 2.0), weight) for width, weight in _SCALES
 )
 
+_DROP: Final = 0.92
+"""Part of the step time at a smaller batch below which a step at a larger one is believed to be shorter."""
+
 _BORROWED: Final = 5.0
 """Weight, in requests, of what replicas of the same configuration have shown."""
 
@@ -46,6 +49,16 @@ _BORROWED: Final = 5.0
 def affine(first: float, growth: float) -> tuple[float, ...]:
     """A step table that begins at ``first`` seconds and is ``1 + growth`` times that at 64 requests."""
     return tuple((first * (1.0 + growth * np.maximum(0.0, np.arange(MOST + 1) - 1.0) / 63.0)).tolist())
+
+
+def rising(table: Sequence[float]) -> tuple[float, ...]:
+    """A step table without small dips, which are noise; where an engine shortens drafts it falls for good."""
+    found: list[float] = []
+    most = 0.0
+    for seconds in table:
+        most = seconds if seconds > most or seconds < _DROP * most else most
+        found.append(most)
+    return tuple(found)
 
 
 @dataclass(slots=True)

@@ -7,9 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from gateway.core.curve import Curve, affine
+from gateway.core.curve import Curve, affine, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
 from gateway.core.posterior import Evidence, hardness, publish
@@ -19,6 +17,7 @@ from gateway.core.prefill import Prefill
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from gateway.core.posterior import Published
@@ -299,7 +298,7 @@ class Learner:
             fingerprint=arm.fingerprint,
             steps_per_token=accepted.steps_per_token if arm.draft_tokens else {},
             other_steps_per_token=accepted.other_steps_per_token if arm.draft_tokens else 1.0,
-            step_seconds=tuple(np.maximum.accumulate(table).tolist()),
+            step_seconds=rising(table.tolist()),
             prefill_seconds=server.prefill.seconds,
             start_steps=server.prefill.start_steps,
             stretch=server.prefill.stretch(now),

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from gateway.core.curve import MOST, Curve, affine
+from gateway.core.curve import MOST, Curve, affine, rising
 
 PRIOR = affine(0.02, 1.0)
 
@@ -75,3 +75,7 @@ def test_replicas_lend_what_they_have_seen_but_own_evidence_wins() -> None:
     assert fresh.table([slow])[8] == pytest.approx(3.0 * PRIOR[8], rel=0.3)
     assert own.table([slow])[8] == pytest.approx(PRIOR[8], rel=0.2)
     assert fresh.table([Curve(PRIOR)]) == pytest.approx(np.array(PRIOR))
+
+
+def test_small_dips_are_noise_and_a_large_drop_is_the_engines() -> None:
+    assert rising([1.0, 2.0, 1.9, 2.1, 1.0, 0.95, 1.1]) == (1.0, 2.0, 2.0, 2.1, 1.0, 1.0, 1.1)
