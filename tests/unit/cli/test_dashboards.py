@@ -19,7 +19,8 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_files_of_this_repository_are_up_to_date() -> None:
-    assert run("--out", str(ROOT / "deploy"), "--check") == (0, "")
+    fleet = ROOT / "deploy" / "compose" / "fleet.yaml"
+    assert run("--out", str(ROOT / "deploy"), "--fleet", str(fleet), "--check") == (0, "")
 
 
 def test_files_are_written_once_and_checked(tmp_path: Path) -> None:
