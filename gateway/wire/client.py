@@ -104,20 +104,20 @@ class Client:
             self.gone = True
             left()
 
-        async def wait() -> None:
-            while (await self._receive())["type"] != "http.disconnect":
-                pass
-            leave()
-
         if (pipe := self.pipe) is not None:
             pipe.on_lost(leave)
             return partial(pipe.on_lost, None)
-        watching = tasks.spawn(wait(), name="watch client")
+        watching = tasks.spawn(self._wait_for_the_end(leave), name="watch client")
 
         def end() -> None:
             watching.cancel()
 
         return end
+
+    async def _wait_for_the_end(self, leave: Callable[[], None]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        leave()
 
     async def start(self, status: int, headers: Headers) -> None:
         """Send status and headers."""

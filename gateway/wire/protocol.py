@@ -333,15 +333,19 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; trailers are counted and passed over."""
-        self._head_size += len(name) + len(value) + _OVERHEAD
-        if self._head_size > HEAD_LIMIT:
+        self._head_size = size = self._head_size + len(name) + len(value) + _OVERHEAD
+        if size > HEAD_LIMIT:
             self._refusal = _HEAD_TOO_LARGE
             raise ValueError("the headers are too large")
         if self._head_open and not self._repeating:
-            if len(name) == len(_CODING) and name.lower() == _CODING and value.strip().lower() != b"chunked":
+            name = name.lower()
+            if name == _CODING and value.strip().lower() != b"chunked":
                 self._refusal = _UNKNOWN_CODING
                 raise ValueError("a transfer encoding that is not known")
-            super().on_header(name, value)
+            if name == b"expect":  # as uvicorn's, which would lower the name again for each header
+                super().on_header(name, value)
+            else:
+                self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head has ended."""

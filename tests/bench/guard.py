@@ -35,20 +35,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
+    from gateway.core.outcome import Record
+
 BASELINE: Final = Path(__file__).with_name("baseline.json")
 _VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-TOLERANCE: Final = {"request": 1.15, "stream": 1.15, "chunk": 1.05}
-"""How many times the committed counts they may be."""
+TOLERANCE: Final = {"request": 1.25, "stream": 1.25, "chunk": 1.08}
+"""How many times the committed counts they may be: what was learned of servers changes what a decision costs."""
 
 _REQUESTS: Final = 20
 _SECONDS: Final = 30.0
-_ROUNDS: Final = 5
+_ROUNDS: Final = 6
 """Of each case; the least counts, for what comes by chance comes on top."""
 
 _SMALL: Final = Case("small", "", 1, 60.0, requests=_REQUESTS)
 _STREAM: Final = Case("stream", "", 1, stream=True)
-_FEW, _MANY = 10, 110
+_FEW, _MANY = 10, 510
 """Chunks of a short and of a long stream, of which the difference is counted."""
 
 
@@ -131,30 +133,35 @@ def _stream(chunks: int, port: int, mock: _Lockstep) -> None:
             data += client.recv(65536)
 
 
-async def _count(work: Callable[[int, _Lockstep], None], port: int, mock: _Lockstep) -> int:
-    """Instructions of some work, all that follows from it included."""
-    await asyncio.to_thread(work, port, mock)
+async def _count(
+    work: Callable[[int, _Lockstep], None], port: int, mock: _Lockstep, records: list[Record], answers: int
+) -> int:
+    """Instructions of some work, all that follows from its answers included."""
     counts = []
     for _ in range(_ROUNDS):
+        records.clear()
         with Instructions() as instructions:
             await asyncio.to_thread(work, port, mock)
-            await asyncio.sleep(0.01)  # for what is done behind an answer
+            while len(records) < answers:  # noqa: ASYNC110 - an event would be counted too
+                await asyncio.sleep(0.001)
         counts.append(instructions.count)
     return min(counts)
 
 
 async def _measure(folder: Path) -> dict[str, float]:
+    records: list[Record] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         mock = _Lockstep(listener)
         settings = _settings(folder, listener.getsockname()[1])
         loaded = load_files(settings.fleet, settings.policy, {})
         assert isinstance(loaded, Loaded)
-        async with serving(Gateway(settings, loaded), settings) as url:
+        gateway = Gateway(settings, loaded, on_record=[records.append])
+        async with serving(gateway, settings) as url:
             port = int(url.rsplit(":", 1)[1])
-            small = await _count(_small, port, mock)
-            few = await _count(partial(_stream, _FEW), port, mock)
-            many = await _count(partial(_stream, _MANY), port, mock)
+            small = await _count(_small, port, mock, records, _REQUESTS)
+            few = await _count(partial(_stream, _FEW), port, mock, records, 1)
+            many = await _count(partial(_stream, _MANY), port, mock, records, 1)
     return {
         "request": round(small / _REQUESTS),
         "stream": few,
