@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_BATCH: Final = 16
+_BATCH: Final = 2
 """Records handled before other tasks get a turn: a stream waits for at most this many."""
 
 
