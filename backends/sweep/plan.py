@@ -89,6 +89,8 @@ class Plan:
     def visit(self) -> Candidate | None:
         """Whose server is needed next; None when the sweep is done."""
         waiting = [one for one in self.candidates() if self.next_round(one) is not None]
+        if BASELINE in waiting and not all(self.results.get(Cell(BASELINE, one)) for one in self.conditions):
+            return BASELINE
         # A candidate that was never measured may end the need to look at others more closely.
         fresh = [one for one in waiting if not self._seen(one)]
         return next(iter((*fresh, *waiting)), None)

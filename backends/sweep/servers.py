@@ -10,6 +10,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+import httpx
+
 from backends import render
 from backends.placement import place
 from backends.preflight import preflight
@@ -32,7 +34,7 @@ _WITH_PARENT: Final = (
 )
 """Runs a command that is told to stop when this process dies: a killed sweep leaves no server behind."""
 
-_PORT_POLL: Final = 0.5
+_POLL: Final = 0.5
 
 
 class NoServerError(RuntimeError):
@@ -61,20 +63,37 @@ class Servers(Protocol):
 class Given:
     """Servers that run already and go on running."""
 
-    def __init__(self, places: Mapping[Candidate, Place]) -> None:
+    def __init__(self, places: Mapping[Candidate, Place], *, patience: float = 60.0) -> None:
         """Name the servers.
 
         Args:
             places: Where each candidate is served.
+            patience: Seconds that one which does not answer is waited for: whoever runs it may start it anew.
         """
         self._places = places
+        self._patience = patience
 
     @contextlib.asynccontextmanager
     async def open(self, candidate: Candidate) -> AsyncIterator[Place]:
         """The server of a candidate."""
         if candidate not in self._places:
             raise NoServerError(f"no server of {candidate.label} was named")
-        yield self._places[candidate]
+        place = self._places[candidate]
+        async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
+            for _ in range(max(1, round(self._patience / _POLL))):
+                if await _healthy(client, place.url):
+                    break
+                await asyncio.sleep(_POLL)
+            else:
+                raise NoServerError(f"{place.url} does not answer")
+        yield place
+
+
+async def _healthy(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await client.get(f"{url}/health")).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
 
 
 class Launched:
@@ -141,10 +160,10 @@ class Launched:
 
     async def _port(self, spec: LaunchSpec) -> None:
         """Wait until the server before, or that of a sweep that was killed, has left the port."""
-        for _ in range(round(self._patience.stop / _PORT_POLL)):
+        for _ in range(round(self._patience.stop / _POLL)):
             if self._machine.port_is_free(spec.host, spec.port):
                 return
-            await asyncio.sleep(_PORT_POLL)
+            await asyncio.sleep(_POLL)
 
     def _command(self, spec: LaunchSpec) -> Command:
         engine = self._machine.engine

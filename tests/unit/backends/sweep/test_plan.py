@@ -50,6 +50,13 @@ def test_conditions_are_measured_one_after_the_other_on_one_server() -> None:
     assert two.next_round(BASELINE) is None
 
 
+def test_a_baseline_that_was_interrupted_comes_before_candidates_that_are_new() -> None:
+    half = plan(results(measured_round(spread=0.001)), conditions=(CODE, CHAT))
+    assert half.visit() == BASELINE
+    rough = plan(results(measured_round(spread=0.3), measured_round(condition=CHAT)), conditions=(CODE, CHAT))
+    assert rough.visit() == Candidate("mtp", 3)
+
+
 def test_climbing_stops_where_late_positions_bring_nothing() -> None:
     found = results(
         measured_round(spread=0.001),

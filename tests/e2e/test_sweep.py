@@ -1,0 +1,259 @@
+"""Sweeps over servers that speak HTTP: interrupted and resumed, with servers that die or change what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from backends.sim.exchange import Reporting
+from backends.sim.fleet import Member, run_fleet
+from backends.sim.server import Options
+from backends.sweep import log, prompts
+from backends.sweep.choose import choose
+from backends.sweep.drive import Driver, Limits
+from backends.sweep.evidence import evidence
+from backends.sweep.model import BASELINE, Candidate, Cell, Condition
+from backends.sweep.plan import Family, Plan, Settings
+from backends.sweep.results import Results
+from backends.sweep.run import NoBaselineError, RealBench, Sweep
+from backends.sweep.servers import Given, Place
+from gateway.policy.evidence import Machine, parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from backends.sim.running import Running
+    from backends.sweep.model import Sample
+
+ROOT = Path(__file__).parents[2]
+TARGET = "Qwen/Qwen3.6-35B-A3B"
+DFLASH, MTP = Candidate("dflash", 7), Candidate("mtp", 1)
+CODE, MATH = Condition("code", 4), Condition("math", 4)
+QUICK = Settings(precision=0.2, requests=8, rounds=2)
+
+
+class OtherTexts(Driver):
+    """Lets one server say something else: the simulator's greedy answers differ with the request's seed."""
+
+    wrong = ""
+
+    async def _ask(self, url, body, answer):
+        return await super()._ask(url, {**body, "seed": 5} if url == self.wrong else body, answer)
+
+
+def member(candidate: Candidate, *, speed: float = 20.0) -> Member:
+    reporting = Reporting(acceptance="off" if candidate.is_baseline else "summary")
+    return Member(TARGET, *candidate, options=Options(speed=speed, reporting=reporting))
+
+
+class Swept:
+    """A sweep over simulated servers in this process."""
+
+    def __init__(self, servers: Sequence[Running], driver: OtherTexts, file: log.Log) -> None:
+        self.servers = {Candidate(one.member.method, one.member.draft_tokens): one for one in servers}
+        places = {who: Place(one.url, TARGET) for who, one in self.servers.items()}
+        families = (Family("dflash", 7, (7,)), Family("mtp", 1, (1,)))
+        self.driver = driver
+        self.said: list[str] = []
+        self.plan = Plan((CODE, MATH), families, Results(), QUICK)
+        clock = asyncio.get_running_loop().time
+        self.sweep = Sweep(
+            self.plan,
+            RealBench(Given(places, patience=3.0), driver),
+            file,
+            clock,
+            tell=lambda one: self.said.append(one.doing),
+        )
+
+    def evidence(self):
+        return evidence(
+            self.plan,
+            TARGET,
+            Machine(simulated=True),
+            measured="2026-01-01",
+            failures=self.sweep.failures,
+            seconds=1.0,
+        )
+
+
+@asynccontextmanager
+async def sweeping(path: Path, members: Sequence[Member]) -> AsyncIterator[Swept]:
+    texts = {(name, "short"): those for name, those in prompts.usual(["code", "math"]).items()}
+    async with (
+        run_fleet(members) as servers,
+        OtherTexts(texts, Limits(max_tokens=48, timeout=20.0)) as driver,
+    ):
+        with log.Log(path) as file:
+            file.begin({"target": TARGET})
+            yield Swept(servers, driver, file)
+
+
+async def test_a_sweep_over_http_finds_what_the_profiles_say(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    async with sweeping(path, [member(BASELINE), member(DFLASH), member(MTP)]) as swept:
+        assert await swept.sweep.run()
+        found = swept.evidence()
+        choice = choose(found)
+        assert choice.everywhere == DFLASH
+        by_label = {(one.label, one.workload): one for one in found.measurements}
+        dflash = by_label["dflash-7", "code"]
+        assert dflash.by_position
+        assert dflash.mean_accepted_length == pytest.approx(5.2, rel=0.25)
+        assert (dflash.different, dflash.failures) == (0, 0)
+        assert dflash.compared > 0
+        # What answers tell of themselves and what the server counted are the same drafts.
+        read = log.read(path)
+        assert read is not None
+        counted = [one for one, _ in read.rounds if one.cell == Cell(DFLASH, CODE)]
+        assert all(one.drafts and one.by_position for one in counted)
+
+
+async def test_a_server_that_dies_is_given_up_and_the_others_are_measured(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    async with sweeping(path, [member(BASELINE), member(DFLASH), member(MTP)]) as swept:
+        await swept.servers[DFLASH].kill("reset")
+        assert await swept.sweep.run()
+        assert swept.sweep.failures == {"dflash-7": f"{swept.servers[DFLASH].url} does not answer"}
+        assert any("dflash-7: given up" in one for one in swept.said)
+        measured = {one.cell.candidate for one in swept.plan.results.cells()}
+        assert measured == {BASELINE, MTP}
+    kinds = [json.loads(line)["kind"] for line in path.read_bytes().splitlines()]
+    assert kinds.count("failed") == 1
+
+
+async def test_a_server_that_dies_within_a_round_and_comes_back_is_measured_after_all(tmp_path: Path) -> None:
+    async with sweeping(tmp_path / "samples.jsonl", [member(BASELINE), member(DFLASH), member(MTP)]) as swept:
+        dying = swept.servers[DFLASH]
+        measure = swept.sweep.log.sample
+        seen = 0
+
+        def sample(one: Sample) -> None:
+            nonlocal seen
+            measure(one)
+            if one.cell.candidate == DFLASH:
+                seen += 1
+                if seen == 2:
+                    tasks.append(asyncio.get_running_loop().create_task(bounce()))
+
+        async def bounce() -> None:
+            await dying.kill("reset")
+            await asyncio.sleep(0.5)
+            await dying.revive()
+
+        tasks: list[asyncio.Task[None]] = []
+        swept.sweep.log.sample = sample  # type: ignore[method-assign]
+        assert await swept.sweep.run()
+        await asyncio.gather(*tasks)
+        assert swept.sweep.failures == {}
+        assert any("its server died, and is started again" in one for one in swept.said)
+        found = swept.plan.results.get(Cell(DFLASH, CODE))
+        assert found is not None
+        assert found.requests > 0
+
+
+async def test_without_a_baseline_there_is_no_sweep(tmp_path: Path) -> None:
+    async with sweeping(tmp_path / "samples.jsonl", [member(DFLASH), member(MTP)]) as swept:
+        with pytest.raises(NoBaselineError, match="no server of none was named"):
+            await swept.sweep.run()
+
+
+async def test_a_draft_that_says_something_else_is_measured_and_not_chosen(tmp_path: Path) -> None:
+    async with sweeping(tmp_path / "samples.jsonl", [member(BASELINE), member(DFLASH), member(MTP)]) as swept:
+        swept.driver.wrong = swept.servers[DFLASH].url
+        assert await swept.sweep.run()
+        choice = choose(swept.evidence())
+        assert choice.everywhere != DFLASH
+        (left_out,) = choice.excluded
+        assert left_out.candidate == DFLASH
+        assert "its draft changes what the model says" in left_out.why
+
+
+def free_ports(number: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Path]:
+    """A fleet file whose simulated servers run in a process of their own."""
+    first, second = free_ports(2)
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        f"""\
+version: 1
+backends:
+  - {{name: plain, url: "http://127.0.0.1:{first}", model: {TARGET}}}
+  - {{name: fast, url: "http://127.0.0.1:{second}", model: {TARGET}, method: dflash, draft_tokens: 7}}
+""",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "gateway.cli", "sim", "--fleet", path, "--speed", "10"]
+    servers = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
+    try:
+        deadline = time.monotonic() + 60
+        for port in (first, second):
+            while time.monotonic() < deadline:
+                try:
+                    httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False)
+                    break
+                except httpx.HTTPError:
+                    time.sleep(0.1)
+        yield path
+    finally:
+        servers.terminate()
+        servers.wait(30)
+
+
+def rounds(samples: Path) -> int:
+    return samples.read_bytes().count(b'{"kind":"round"') if samples.exists() else 0
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_sweep_goes_on_where_it_was(fleet: Path, tmp_path: Path, how: signal.Signals) -> None:
+    out = tmp_path / "sweep"
+    command = [
+        sys.executable, "-m", "gateway.cli", "sweep", "--fleet", fleet, "--workloads", "code,math", "--concurrency", "2,8",
+        "--max-tokens", "64", "--requests", "8", "--rounds", "2", "--precision", "20%", "--out", out, "--json",
+    ]  # fmt: skip
+    first = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)  # noqa: S603 - our own command
+    while rounds(out / "samples.jsonl") < 2:
+        assert first.poll() is None
+        time.sleep(0.05)
+    os.kill(first.pid, how)
+    _, said = first.communicate(timeout=60)
+    if how == signal.SIGINT:
+        assert first.returncode == 1
+        assert "run it again to go on" in said
+    before = log.read(out / "samples.jsonl")
+    assert before is not None
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 - our own command
+    assert done.returncode == 0, done.stderr
+    after = log.read(out / "samples.jsonl")
+    assert after is not None
+    assert after.rounds[: len(before.rounds)] == before.rounds
+    assert len({(one.cell, one.number) for one, _ in after.rounds}) == len(after.rounds)
+    found = parse((out / "evidence.json").read_text(encoding="utf-8"))
+    assert {one.label for one in found.measurements} == {"none", "dflash-7"}
+    assert json.loads(done.stdout)["everywhere"] == "dflash-7"
+    # The policy that it wrote is right for the fleet that it measured, but for what it rests on.
+    checked = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "gateway.cli", "check", "--fleet", fleet, "--policy", out / "policy.yaml"],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backends.machine import Gpu
+from backends.sweep import here
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CARD = Gpu(0, "AMD Instinct MI300X gfx942", 196_000.0, 10.0)
+
+
+def test_amd_accelerators_are_told_with_driver_and_rocm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = tmp_path / "version"
+    version.write_text("7.2.1-43\n", encoding="utf-8")
+    monkeypatch.setattr(here, "ROCM_VERSION", version)
+    found = here.here(
+        "0.32.0",
+        gpus=lambda: ("rocm", (CARD, CARD)),
+        run=lambda words: '{"system": {"Driver version": "6.14.14"}}',
+    )
+    assert (found.hardware, found.accelerators) == ("AMD Instinct MI300X gfx942", 2)
+    assert (found.platform, found.platform_version, found.driver, found.vllm) == (
+        "rocm",
+        "7.2.1-43",
+        "6.14.14",
+        "0.32.0",
+    )
+
+
+def test_what_no_tool_tells_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here, "ROCM_VERSION", tmp_path / "none")
+    for answer in (None, "nothing", "[]"):
+        found = here.here(gpus=lambda: ("rocm", (CARD,)), run=lambda words, answer=answer: answer)
+        assert (found.driver, found.platform_version) == ("", "")
+
+
+def test_nvidia_accelerators_are_told_with_driver_and_cuda() -> None:
+    def run(words: tuple[str, ...]) -> str:
+        return "570.1\n570.1\n" if len(words) > 1 else "| NVIDIA-SMI 570.1   CUDA Version: 12.8 |"
+
+    found = here.here(gpus=lambda: ("cuda", (Gpu(0, "NVIDIA H200", 1.0, 0.0),)), run=run)
+    assert (found.hardware, found.driver, found.platform_version) == ("NVIDIA H200", "570.1", "12.8")
+
+
+@pytest.mark.parametrize("gpus", [None, ("cuda", ())])
+def test_without_accelerators_it_is_the_processor(gpus) -> None:
+    found = here.here("0.32.0", gpus=lambda: gpus)
+    assert (found.platform, found.accelerators) == ("cpu", 0)
+    assert found.hardware
+
+
+def test_a_tool_that_is_not_there_says_nothing() -> None:
+    assert here._output(("no-such-tool-anywhere",)) is None
+    assert here._output(("false",)) is None
+    assert here._output(("echo", "hi")) == "hi\n"
+
+
+def test_memory_is_that_of_all_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backends.machine.gpus", lambda: ("rocm", (CARD, CARD)))
+    assert here.memory() == 20.0
+    monkeypatch.setattr("backends.machine.gpus", lambda: None)
+    assert here.memory() is None
+
+
+async def test_a_server_that_does_not_tell_its_version_has_none() -> None:
+    assert await here.version_of("http://127.0.0.1:1") == ""

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backends import render
+from backends.machine import Engine, Machine, port_is_free
+from backends.spec import LaunchSpec
+from backends.supervise import Patience
+from backends.sweep.model import BASELINE, Candidate
+from backends.sweep.servers import Given, Launched, NoServerError, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAKE = Path(__file__).parents[1] / "fake_vllm.py"
+METHODS = frozenset({"ngram"})
+
+
+def launched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str = "none", *, free=lambda _host, _port: True
+) -> tuple[Launched, list[str]]:
+    """Servers that are a script which looks like vLLM."""
+    port = next(one for one in range(23_000, 30_000) if port_is_free("127.0.0.1", one))
+
+    def argv(spec: LaunchSpec, python: str, *, version: str | None = None) -> Sequence[str]:
+        return [python, str(FAKE), str(spec.port), spec.served_model, fault, str(tmp_path / "mark")]
+
+    monkeypatch.setattr(render, "argv", argv)
+    spec = LaunchSpec("one", "some/model", "served", port=port)
+    draft = LaunchSpec("two", "some/model", "served", method="ngram", draft_tokens=2, port=port)
+    machine = Machine("cpu", Engine(sys.executable, "0.32.0", "cpu", METHODS), None, free)
+    said: list[str] = []
+    patience = Patience(ready=20.0, stop=1.0, poll=0.05)
+    return (
+        Launched(
+            {"none": spec, "ngram": draft},
+            machine,
+            tmp_path,
+            lambda *one: said.append(" ".join(one)),
+            patience=patience,
+        ),
+        said,
+    )
+
+
+async def test_a_server_runs_while_it_is_measured_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, said = launched(tmp_path, monkeypatch)
+    async with servers.open(BASELINE) as place:
+        port = int(place.url.rpartition(":")[2])
+        assert place.model == "served"
+        assert not port_is_free("127.0.0.1", port)
+    assert port_is_free("127.0.0.1", port)
+    assert said[0].startswith("none starting http://127.0.0.1")
+    assert (tmp_path / "none.log").read_bytes().startswith(b"loading")
+
+
+async def test_a_server_that_does_not_start_is_told_with_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, _ = launched(tmp_path, monkeypatch, "refuse")
+    with pytest.raises(
+        NoServerError, match=r"exit code 1 before it was ready(.|\n)*ValueError: no such draft"
+    ):
+        async with servers.open(BASELINE):
+            pass
+
+
+async def test_what_cannot_run_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, said = launched(tmp_path, monkeypatch, free=lambda _host, _port: False)
+    with pytest.raises(NoServerError, match="port"):
+        async with servers.open(Candidate("ngram", 4)):
+            pass
+    with pytest.raises(NoServerError, match="no way to start dflash"):
+        async with servers.open(Candidate("dflash", 7)):
+            pass
+    assert said == []
+
+
+def test_a_candidate_is_started_with_its_own_draft_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, _ = launched(tmp_path, monkeypatch)
+    spec = servers.spec(Candidate("ngram", 8))
+    assert (spec.name, spec.method, spec.draft_tokens) == ("ngram-8", "ngram", 8)
+
+
+async def test_a_running_server_that_does_not_answer_is_not_measured() -> None:
+    servers = Given({BASELINE: Place("http://127.0.0.1:1", "served")}, patience=0.1)
+    with pytest.raises(NoServerError, match=r"http://127\.0\.0\.1:1 does not answer"):
+        async with servers.open(BASELINE):
+            pass
+    with pytest.raises(NoServerError, match="no server of mtp-1 was named"):
+        async with servers.open(Candidate("mtp", 1)):
+            pass
