@@ -31,7 +31,7 @@ _LEVEL: Final = 0.5
 _TILT: Final = 30.0
 """Weight, in requests, of the belief that the prior is right in level, and in slope by log batch."""
 
-_SCALES: Final = ((0.5, 4.0), (0.1, 5.0))
+_SCALES: Final = ((0.5, 4.0), (0.1, 20.0))
 """Width in octaves and weight in requests of the two smoothings of what a tilted prior leaves unexplained.
 The narrow one finds cliffs, where there is evidence enough."""
 

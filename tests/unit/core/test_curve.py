@@ -48,8 +48,8 @@ def test_a_wrong_slope_is_found_where_batches_differ() -> None:
 def test_a_cliff_is_found_where_there_is_evidence() -> None:
     true = [one * (1.6 if batch > 32 else 1.0) for batch, one in enumerate(PRIOR)]
     table = taught(true, range(20, 60), times=60).table()
-    assert table[28] == pytest.approx(true[28], rel=0.07)
-    assert table[40] == pytest.approx(true[40], rel=0.05)
+    assert table[28] == pytest.approx(true[28], rel=0.1)
+    assert table[40] == pytest.approx(true[40], rel=0.06)
 
 
 def test_batches_outside_the_table_count_at_its_ends() -> None:
