@@ -127,20 +127,36 @@ class StreamTap:
         self._keeps = False
 
     def passes(self, chunk: bytes, now: float) -> bool:
-        """Whether this is one event in the middle of an answer like those before, to be passed on as it is.
+        """Whether these are events in the middle of an answer like those before, to be passed on as they are.
 
-        If so it was counted; if not, :meth:`feed` is to take it.
+        If so they were counted; if not, :meth:`feed` is to take them.
         """
         if not (self._alike and chunk.startswith(self._before) and chunk.endswith(self._after)):
             return False
         end = len(chunk) - self._tail
         if chunk.find(b'"', self._start) != end:
-            return False
+            return self._passes_all(chunk[:-2].split(b"\n\n"), now)
         reading = self.reading
         reading.last_token_at = now
         reading.events += 1
         if self._keeps:
             self._keeps = reading.keep(chunk[self._start - 1 : end + 1])
+        return True
+
+    def _passes_all(self, events: list[bytes], now: float) -> bool:
+        before, start, after, tail = self._before, self._start, self._after[:-2], self._tail - 2
+        for event in events:
+            if not (event.startswith(before) and event.endswith(after)):
+                return False
+            if event.find(b'"', start) != len(event) - tail:
+                return False
+        reading = self.reading
+        reading.last_token_at = now
+        reading.events += len(events)
+        for event in events:
+            if not self._keeps:
+                break
+            self._keeps = reading.keep(event[start - 1 : len(event) - tail + 1])
         return True
 
     def feed(self, chunk: bytes, now: float) -> bytes:

@@ -264,7 +264,8 @@ class LeanResponse:
 
     def on_body(self, data: bytes) -> None:
         """Take a part of the body."""
-        self._refuse_more()
+        if self._done:
+            self._refuse_more()
         self._parts.append(data)
         self._size += len(data)
 
