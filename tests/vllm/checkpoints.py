@@ -206,6 +206,62 @@ def mimo(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
     }
 
 
+def gemma4_block(prefix: str, *, keys: bool) -> Tensors:
+    """Make a Gemma 4 block that adds nothing; one without keys reads those of another layer."""
+    block = inert_block(prefix)
+    block |= {f"{prefix}.{name}_feedforward_layernorm.weight": ones(HIDDEN) for name in ("pre", "post")}
+    block |= {f"{prefix}.layer_scalar": ones(1), f"{prefix}.self_attn.q_norm.weight": ones(HEAD_SIZE)}
+    if keys:
+        return block | {f"{prefix}.self_attn.k_norm.weight": ones(HEAD_SIZE)}
+    return {
+        name: tensor
+        for name, tensor in block.items()
+        if not name.endswith(("k_proj.weight", "v_proj.weight"))
+    }
+
+
+def gemma4(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
+    """Make a Gemma 4 target."""
+    tensors = {
+        "model.embed_tokens.weight": embeddings.to(torch.bfloat16),
+        "model.norm.weight": ones(HIDDEN),
+        "lm_head.weight": head(embeddings, successors),
+    }
+    for layer in range(LAYERS):
+        tensors |= gemma4_block(f"model.layers.{layer}", keys=True)
+    return tensors
+
+
+def gemma4_assistant(embeddings: torch.Tensor, successors: list[int]) -> Tensors:
+    """Make an assistant that ignores the target's hidden state.
+
+    It is given the target's embeddings; those in its own checkpoint are its output head.
+    """
+    copied = torch.cat([torch.eye(HIDDEN, dtype=torch.bfloat16), zeros(HIDDEN, HIDDEN)], dim=1)
+    return gemma4_block("model.layers.0", keys=False) | {
+        "model.embed_tokens.weight": head(embeddings, successors),
+        "model.norm.weight": ones(HIDDEN),
+        "pre_projection.weight": copied,
+        "post_projection.weight": zeros(HIDDEN, HIDDEN),
+    }
+
+
+def gemma4_config(kinds: list[str], **more: object) -> dict[str, Any]:
+    """The configuration of a Gemma 4 text model with layers of these kinds."""
+    return config(
+        "Gemma4ForCausalLM",
+        "gemma4_text",
+        len(kinds),
+        layer_types=kinds,
+        hidden_activation="gelu_pytorch_tanh",
+        global_head_dim=HEAD_SIZE,
+        hidden_size_per_layer_input=0,
+        vocab_size_per_layer_input=0,
+        sliding_window=512,
+        **more,
+    )
+
+
 def config(architecture: str, model_type: str, layers: int, **more: object) -> dict[str, Any]:
     return {
         "architectures": [architecture],
@@ -343,6 +399,19 @@ def main(folder: Path) -> None:
             sliding_window=None,
         ),
         mimo(embeddings, right),
+    )
+    sliding, full = "sliding_attention", "full_attention"
+    write_model(folder / "gemma4", gemma4_config([sliding, sliding, full]), gemma4(embeddings, right))
+    write_model(
+        folder / "gemma4-mtp",
+        {
+            "architectures": ["Gemma4AssistantForCausalLM"],
+            "model_type": "gemma4_assistant",
+            "backbone_hidden_size": HIDDEN,
+            "text_config": gemma4_config([full], num_kv_shared_layers=1, tie_word_embeddings=True),
+            "torch_dtype": "bfloat16",
+        },
+        gemma4_assistant(embeddings, believed),
     )
     for name in ("target", "draft"):
         write_tokenizer(folder / name)

@@ -66,6 +66,7 @@ def specs(checkpoints: Path, otlp_endpoint: str, *, suffix: bool) -> tuple[Launc
 
     # Its own tokenizer class would read the words of this vocabulary another way.
     mimo = {"target": str(checkpoints / "mimo"), "args": usual | {"tokenizer": base.target}}
+    gemma4 = {"target": str(checkpoints / "gemma4"), "args": usual | {"tokenizer": base.target}}
     return (
         base,
         drafting("ngram", 4, draft=False),
@@ -74,6 +75,7 @@ def specs(checkpoints: Path, otlp_endpoint: str, *, suffix: bool) -> tuple[Launc
         drafting("eagle3", 3),
         drafting("medusa", 3),
         drafting("mtp", 2, draft=False, **mimo),
+        drafting("gemma4-mtp", 3, **gemma4),
         drafting("dflash", 3),
         *([drafting("suffix", 8, draft=False)] if suffix else ()),
     )

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]  # the first test waits for the servers
 
-DRAFTING: Final = ["ngram", "draft-model", "eagle", "eagle3", "medusa", "mtp", "dflash", "suffix"]
+DRAFTING: Final = [
+    "ngram",
+    "draft-model",
+    "eagle",
+    "eagle3",
+    "medusa",
+    "mtp",
+    "gemma4-mtp",
+    "dflash",
+    "suffix",
+]
 ALL: Final = ["baseline", *DRAFTING]
 _OURS: Final = re.compile(r"^specroute_speculation_(\w+?)_total\{([^}]*)\} (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
@@ -30,6 +40,7 @@ EXPECTED: Final[dict[str, dict[str, Any]]] = {
     "draft-model": {},
     "eagle3": {},
     "medusa": {},
+    "gemma4-mtp": {},
     # These cannot err after as many tokens as the others.
     "eagle": {"believed": chain.mostly_right()},
     "mtp": {"believed": chain.mostly_right()},

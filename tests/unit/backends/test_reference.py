@@ -60,7 +60,6 @@ def test_what_was_never_run_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> 
     page = reference.markdown()
     section = page.partition("## What was not run")[2].partition("##")[0]
     assert "- ROCm: no server of any method" in section
-    assert "- `gemma4-mtp` (Gemma 4 MTP): on no engine at all." in section
-    assert "`dspark`" not in section
+    assert "on no engine at all" not in section
     monkeypatch.setattr(reference, "evidence", list)
     assert "- `dspark` (DSpark): on no engine at all." in reference.markdown()
