@@ -98,6 +98,12 @@ class Gateway:
         )
         self._telemetry.policy_loaded(config.policy)
         self._learning = Learning(self._fleet, config.policy, progress=self._progress)
+        self._telemetry.observe_learning(
+            lambda: self._fleet.snapshot,
+            clock.monotonic,
+            lambda: self._learning.purse.explored,
+            lambda: self._learning.advice,
+        )
         self._acceptance = Acceptance(
             window=settings.counter_window,
             lag=settings.counter_lag,
@@ -171,8 +177,7 @@ class Gateway:
             learning=self._learning,
             agreement=self._agreement,
             draft_latency=self._draft_latency,
-            exposition=self._telemetry.exposition,
-            exposition_type=self._telemetry.content_type,
+            exposition=self._telemetry.page,
             seed=settings.seed,
             body_limit=settings.body_limit,
         )

@@ -27,7 +27,7 @@ from gateway.telemetry import names
 from gateway.telemetry.tally import attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from opentelemetry.sdk.metrics.export import CardinalityLimits
     from prometheus_client import CollectorRegistry
@@ -36,10 +36,14 @@ if TYPE_CHECKING:
     from gateway.telemetry.tally import Values
 
 
+Seen = tuple[float, int, "Trace"]
+"""A request that fell into a bucket: its measurement, when it began in Unix nanoseconds, and its trace."""
+
+
 class _Series:
     """Counts of one histogram for one set of label values."""
 
-    __slots__ = ("counts", "exemplars", "high", "low", "started", "total")
+    __slots__ = ("counts", "exemplars", "exported", "high", "low", "started", "total")
 
     def __init__(self, buckets: int, started: int) -> None:
         self.counts = [0] * buckets
@@ -47,7 +51,8 @@ class _Series:
         self.low = float("inf")
         self.high = float("-inf")
         self.started = started
-        self.exemplars: dict[int, tuple[float, int, Trace]] = {}
+        self.exemplars: dict[int, Seen] = {}
+        self.exported: dict[int, Seen] = {}
 
     def add(self, bucket: int, number: float) -> None:
         self.counts[bucket] += 1
@@ -78,6 +83,15 @@ class Histograms:
         series.add(bucket, number)
         if self._exemplars and record.trace.sampled:
             series.exemplars[bucket] = (number, record.started_unix_ns, record.trace)
+
+    def last(self) -> Iterator[tuple[str, dict[str, str], dict[float, Seen]]]:
+        """For each series its name and labels at ``/metrics``, and the last traced request by upper bound."""
+        for metric, known in self._series.items():
+            bounds = (*metric.buckets, float("inf"))
+            for values, series in tuple(known.items()):
+                labels = {name.replace(".", "_"): value for name, value in attributes(metric, values).items()}
+                seen = {bounds[bucket]: found for bucket, found in tuple(series.exemplars.items())}
+                yield metric.prometheus, labels, seen
 
     def added_to(self, data: MetricsData, *, exemplars: bool) -> MetricsData:
         """What the SDK collected, and these.
@@ -118,10 +132,13 @@ class Histograms:
 
 
 def _taken(series: _Series) -> list[Exemplar]:
-    taken, series.exemplars = series.exemplars, {}
+    """The last request of each bucket that was not handed over before."""
+    now, before = dict(series.exemplars), series.exported
+    series.exported = now
     return [
         Exemplar({}, number, started, int(trace.span_id, 16), int(trace.trace_id, 16))
-        for number, started, trace in tuple(taken.values())
+        for bucket, (number, started, trace) in now.items()
+        if before.get(bucket) is not now[bucket]
     ]
 
 

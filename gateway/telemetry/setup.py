@@ -14,7 +14,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from gateway.telemetry import gauges, metrics, names
+from gateway.telemetry import gauges, learned, metrics, names, openmetrics
 from gateway.telemetry.histograms import Histograms, PrometheusReader, PushReader
 from gateway.telemetry.span_queue import SpanQueue
 from gateway.telemetry.spans import Spans
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.core.gpus import GpuLoad
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
+    from gateway.telemetry.learned import Gains
     from gateway.telemetry.tally import Values
 
 _log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Telemetry:
         ProcessCollector(registry=self._registry)
         limits: CardinalityLimits = {ObservableCounter: _SERIES, ObservableGauge: _SERIES}
         traced = otlp_endpoint is not None
-        histograms = Histograms(metrics.histograms_of(genai), exemplars=traced)
+        self._histograms = histograms = Histograms(metrics.histograms_of(genai), exemplars=traced)
         readers: list[MetricReader] = [PrometheusReader(histograms, self._registry, limits)]
         self._exporters: list[OTLPSpanExporter | OTLPMetricExporter] = []
         self._queue: SpanQueue | None = None
@@ -163,6 +164,16 @@ class Telemetry:
         """Show what drafting takes: by backend, at the batch it was most at. Call it once."""
         gauges.observe_draft_latency(self._meter, usual)
 
+    def observe_learning(
+        self,
+        snapshot: Callable[[], Snapshot],
+        clock: Callable[[], float],
+        explored: Callable[[], int],
+        advice: Callable[[], Mapping[str, Gains]],
+    ) -> None:
+        """Show what was learnt, planned and is advised, see :mod:`.learned`. Call it once."""
+        learned.observe_learning(self._meter, snapshot, clock, explored, advice)
+
     def observe_agreement(
         self,
         rates: Callable[[], Iterable[tuple[str, float]]],
@@ -187,6 +198,12 @@ class Telemetry:
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
+
+    def page(self, accept: str) -> tuple[bytes, str]:
+        """All metrics and the content type, in the format that an ``Accept`` header asks for."""
+        if openmetrics.wanted(accept):
+            return openmetrics.page(self._registry, self._histograms), openmetrics.CONTENT_TYPE
+        return self.exposition(), self.content_type
 
     def close(self, timeout: float = 5.0) -> None:
         """Send what is queued and stop; blocks, so call it in a thread.

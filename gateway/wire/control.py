@@ -76,8 +76,7 @@ class Control:
         learning: What was learnt of the servers.
         agreement: How well the classifier does.
         draft_latency: What drafting takes.
-        exposition: Returns all metrics in Prometheus' text format.
-        exposition_type: Its content type.
+        exposition: Gives all metrics and their content type, in the format an ``Accept`` header asks for.
         seed: Of the routing draws.
         body_limit: Largest request body, in bytes.
     """
@@ -89,8 +88,7 @@ class Control:
     learning: Learning
     agreement: Agreement
     draft_latency: DraftLatency
-    exposition: Callable[[], bytes]
-    exposition_type: str
+    exposition: Callable[[str], tuple[bytes, str]]
     seed: int
     body_limit: int
 
@@ -122,9 +120,10 @@ class Control:
         ready = any(state.available(clock.monotonic()) for state in self.fleet.snapshot.states)
         return PlainTextResponse("ready\n" if ready else "no backend is available\n", 200 if ready else 503)
 
-    def metrics(self) -> Response:
-        """All metrics in Prometheus' text format."""
-        return Response(self.exposition(), media_type=self.exposition_type)
+    def metrics(self, request: Request) -> Response:
+        """All metrics in Prometheus' text format, or as OpenMetrics with exemplars if asked for."""
+        page, content_type = self.exposition(request.headers.get("accept", ""))
+        return Response(page, media_type=content_type)
 
     async def status(self) -> dict[str, Any]:
         """What is in force and how every backend is."""
@@ -142,6 +141,7 @@ class Control:
             },
             "classifier": self.agreement.as_json(),
             "draft_latency": self.draft_latency.as_json(),
+            "learning": self.learning.as_json(),
             "retries": {"left": round(self.fleet.retries_left, 1), "denied": self.fleet.denied},
         }
 

@@ -47,8 +47,7 @@ def control(fleet):
         learning=Learning(fleet, config.policy),
         agreement=Agreement(config.policy.classifier),
         draft_latency=DraftLatency(lambda: fleet.snapshot),
-        exposition=bytes,
-        exposition_type="",
+        exposition=lambda accept: (accept.encode(), "text/plain"),
         seed=0,
         body_limit=200,
     )

@@ -19,7 +19,7 @@ def promtool(*arguments: str) -> str:
     if PROMTOOL is None:
         pytest.skip("promtool is not installed (Debian: prometheus)")
     done = subprocess.run(  # noqa: S603 - found on the path
-        [PROMTOOL, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [PROMTOOL, *arguments], capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
