@@ -98,6 +98,12 @@ class Gateway:
         )
         self._telemetry.policy_loaded(config.policy)
         self._learning = Learning(self._fleet, config.policy, progress=self._progress)
+        self._telemetry.observe_learning(
+            lambda: self._fleet.snapshot,
+            clock.monotonic,
+            lambda: self._learning.purse.explored,
+            lambda: self._learning.advice,
+        )
         self._acceptance = Acceptance(
             window=settings.counter_window,
             lag=settings.counter_lag,

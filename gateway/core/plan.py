@@ -26,6 +26,8 @@ MARGIN: Final = 1.15
 _USUAL_PROMPT: Final = 300.0
 """Prompt tokens of a workload that none was seen of."""
 
+_ROUNDING: Final = 0.005
+
 _BINS: Final = 24
 """Batch sizes at which a server is looked at."""
 
@@ -112,6 +114,18 @@ class Plan:
     prices: Mapping[str, float] = field(default_factory=dict)
     tokens_per_second: float = 0.0
     kept: float = 1.0
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The roles in sentences."""
+        said = []
+        for service, members in self.roles.items():
+            if limited := members & self.caps.keys():
+                servers = "server" if len(limited) == 1 else "servers"
+                said.append(f"keep {len(limited)} {servers} for {service}: {', '.join(sorted(limited))}")
+        if said and self.kept < 1.0 - _ROUNDING:
+            said.append(f"that holds {self.kept:.0%} of what asks for limits: add servers or loosen them")
+        return tuple(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core import reasons
 from gateway.core.classes import DEFAULT
@@ -27,12 +29,13 @@ from gateway.core.plan import Kind, Plan
 from gateway.core.policy import FROZEN, STATIC
 from gateway.core.purse import Purse
 from gateway.runtime import clock
+from gateway.runtime.advice import advise
 from gateway.runtime.homes import Homes
 from gateway.runtime.occupancy import Occupancy
 from gateway.runtime.planner import Planner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gateway.core.classes import ServiceClass
     from gateway.core.classify import Classification
@@ -49,6 +52,7 @@ _log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS: Final = 1.0
 PLAN_SECONDS: Final = 5.0
+ADVISE_SECONDS: Final = 60.0
 
 KNEE: Final = 0.7
 """Share of all requests that the servers' batches hold from which nothing is explored."""
@@ -63,6 +67,34 @@ _ADAPT: Final = 0.05
 """Share of each new answer in what is known of a server's steps for an event."""
 
 
+@dataclass(frozen=True, slots=True)
+class FleetAdvice:
+    """What is to be said of the servers of one target.
+
+    Attributes:
+        routing: Output that telling workloads apart adds to spreading load alone, as a share.
+        consolidating: Output that each backend's configuration on all servers would add, as a share.
+        words: The same in sentences.
+    """
+
+    routing: float
+    consolidating: Mapping[str, float]
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kinds: Sequence[Kind], wanted: Sequence[Wanted]) -> FleetAdvice:
+        """Work it out; takes tenths of a second."""
+        found = advise(kinds, wanted)
+        first = {kind.model.fingerprint: kind.backends[0] for kind in kinds}
+        gains = {
+            first[fingerprint]: option.gain for option in found.options for fingerprint in option.servers
+        }
+        words = str(found)
+        for known, name in first.items():
+            words = words.replace(known, f"{name}'s configuration")
+        return cls(found.routing, gains, tuple(words.split("; ")))
+
+
 class Learning:
     """What the gateway learns of its servers. One event loop owns it.
 
@@ -70,6 +102,7 @@ class Learning:
         homes: Where conversations were answered last.
         purse: Budgets of exploration.
         plans: By target, the roles in force.
+        advice: By target, whether routing pays and what other fleet would give more.
     """
 
     def __init__(
@@ -91,6 +124,7 @@ class Learning:
         self.homes = Homes()
         self.purse = Purse()
         self.plans: Mapping[str, Plan] = {}
+        self.advice: Mapping[str, FleetAdvice] = {}
         self._fleet = fleet
         self._progress = progress
         self._now = now
@@ -101,6 +135,7 @@ class Learning:
         self._told: dict[str, Told] = {}
         self._steps: dict[str, float] = {}
         self._taken: dict[str, int] = {}
+        self._advised: dict[str, float] = {}
         self._policy = policy
         fleet.on_count = self._counted
         self.govern(policy)
@@ -218,6 +253,26 @@ class Learning:
             if state.model is not None
         }
 
+    def as_json(self) -> dict[str, Any]:
+        """Who decides, the roles, what is advised and what exploration has cost, for people and scripts."""
+        learning = self._policy.learning
+        return {
+            "mode": learning.mode,
+            "share": learning.share,
+            "explored": self.purse.explored,
+            "roles": {
+                target: {service: sorted(members) for service, members in plan.roles.items()}
+                for target, plan in self.plans.items()
+            },
+            "statements": {
+                target: [
+                    *(self.advice[target].words if target in self.advice else ()),
+                    *(self.plans[target].words if target in self.plans else ()),
+                ]
+                for target in {**self.plans, **self.advice}
+            },
+        }
+
     async def run(self) -> None:
         """Publish each second, plan every few; until cancelled."""
         ticks = 0
@@ -243,6 +298,10 @@ class Learning:
             wanted = demand.wanted(limits, now)
             if kinds and wanted:
                 plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
+                if now - self._advised.get(target, -math.inf) >= ADVISE_SECONDS:
+                    self._advised[target] = now
+                    advice = await asyncio.to_thread(FleetAdvice.of, kinds, wanted)
+                    self.advice = {**self.advice, target: advice}
         self.plans = plans
         self._guide()
 

@@ -68,6 +68,7 @@ NATURE: Final = "nature"
 VALIDITY: Final = "validity"
 LANGUAGE: Final = "language"
 ROUTE: Final = "route"
+SERVICE: Final = "class"
 REASON: Final = "reason"
 TARGET: Final = "target"
 DRAFT_TOKENS: Final = "draft_tokens"
@@ -92,6 +93,7 @@ LABELS: Final[Mapping[str, str]] = {
     LANGUAGE: "Language of the answer as far as the request shows it: ISO 639-1 code of one that is told "
     "apart, or `und`.",
     ROUTE: "Route of the policy; absent where none matched.",
+    SERVICE: "Service class of the policy, or `default`.",
     REASON: "Reason code.",
     TARGET: "Target model.",
     DRAFT_TOKENS: "N, draft tokens a step.",
@@ -294,6 +296,39 @@ GPU_POWER: Final = Metric(
 GPU_AGE: Final = Metric(
     "specroute.backend.gpu_age", GAUGE, "s", "Time since the backend's GPUs were last looked at.", (BACKEND,)
 )
+LEARNED_LENGTH: Final = Metric(
+    "specroute.learned.mean_accepted_length", GAUGE, "{token}",
+    "Tokens a step yields, bonus token included, as the learnt score reckons with for short prompts.",
+    (BACKEND, WORKLOAD),
+)  # fmt: skip
+LEARNED_STEP: Final = Metric(
+    "specroute.learned.step", GAUGE, "s",
+    "Step of the engine at the server's load of now, as the learnt score reckons with.", (BACKEND,),
+)  # fmt: skip
+EXPLORED: Final = Metric(
+    "specroute.explored", COUNTER, "{request}",
+    "Requests that went where the most was to be learnt instead of where they were thought to be fastest.",
+)  # fmt: skip
+PLAN_ROLE: Final = Metric(
+    "specroute.plan.role",
+    GAUGE,
+    "1",
+    "1 for each server that is kept for a service class.",
+    (BACKEND, SERVICE),
+)
+PLAN_KEPT: Final = Metric(
+    "specroute.plan.kept", GAUGE, "1",
+    "Share of the demand with limits, and a tenth more, that the servers can hold within them.", (TARGET,),
+)  # fmt: skip
+ROUTING_GAIN: Final = Metric(
+    "specroute.advice.routing_gain", GAUGE, "1",
+    "Output that telling workloads apart adds to spreading load alone, as a share; below 0.02 routing by "
+    "workload does not pay.", (TARGET,),
+)  # fmt: skip
+CONSOLIDATION_GAIN: Final = Metric(
+    "specroute.advice.consolidation_gain", GAUGE, "1",
+    "Output that this backend's configuration on all servers would add, as a share.", (TARGET, BACKEND),
+)  # fmt: skip
 DRAFT_LATENCY: Final = Metric(
     "specroute.backend.draft_latency", GAUGE, "s",
     "Part of a step that the draft takes, at the batch the server was most at. No vLLM tells: its steps are "
@@ -366,6 +401,7 @@ METRICS: Final = (
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
     BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH,
+    LEARNED_LENGTH, LEARNED_STEP, EXPLORED, PLAN_ROLE, PLAN_KEPT, ROUTING_GAIN, CONSOLIDATION_GAIN,
     DRAFT_LATENCY, DRAFT_LATENCY_LOW, DRAFT_LATENCY_HIGH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, SPANS_DROPPED, DECISIONS_DROPPED,
     POLICY_LOADS, POLICY_CURRENT,
@@ -454,6 +490,11 @@ ROUTE_CANDIDATES: Final = Attribute(
 ROUTE_REJECTED: Final = Attribute(
     "specroute.decision.rejected", "string[]", "`BACKEND=REASON`, the first sixteen."
 )
+ROUTE_SERVICE: Final = Attribute("specroute.class", "string", LABELS[SERVICE])
+ROUTE_SHADOW: Final = Attribute(
+    "specroute.decision.shadow", "string",
+    "Backend that the learnt score would take, where the routes' scores decide.",
+)  # fmt: skip
 ROUTE_POLICY: Final = Attribute(
     "specroute.policy.revision", "string", "Content hash of the policy file and of the examples it names."
 )
@@ -499,7 +540,7 @@ FAILOVER_TO: Final = Attribute("specroute.failover.to", "string", "Backend tried
 SERVER_SPAN: Final = (
     GEN_AI_OPERATION, GEN_AI_MODEL, GEN_AI_STREAM, GEN_AI_MAX_TOKENS, GEN_AI_TEMPERATURE, GEN_AI_CHOICES,
     HTTP_STATUS, ERROR_TYPE, ROUTE_REQUEST_ID, ROUTE_STATUS, ROUTE_WORKLOAD, ROUTE_CONFIDENCE,
-    ROUTE_SOURCE, ROUTE_NAME, ROUTE_REASON, ROUTE_PROPENSITY,
+    ROUTE_SOURCE, ROUTE_NAME, ROUTE_SERVICE, ROUTE_SHADOW, ROUTE_REASON, ROUTE_PROPENSITY,
     ROUTE_DECISION_TIME, ROUTE_CANDIDATES, ROUTE_REJECTED, ROUTE_POLICY, ROUTE_FLEET, ROUTE_BACKEND,
     ROUTE_METHOD, ROUTE_DRAFT_TOKENS, ROUTE_ATTEMPTS, ROUTE_TTFT, ROUTE_TPOT, ROUTE_PREDICTED_TTFT,
     ROUTE_PREDICTED_TPOT, ROUTE_KEPT, ROUTE_GRADE, ROUTE_LENGTH,

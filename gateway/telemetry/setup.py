@@ -14,7 +14,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from gateway.telemetry import gauges, metrics, names, openmetrics
+from gateway.telemetry import gauges, learned, metrics, names, openmetrics
 from gateway.telemetry.histograms import Histograms, PrometheusReader, PushReader
 from gateway.telemetry.span_queue import SpanQueue
 from gateway.telemetry.spans import Spans
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.core.gpus import GpuLoad
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
+    from gateway.telemetry.learned import Gains
     from gateway.telemetry.tally import Values
 
 _log = logging.getLogger(__name__)
@@ -162,6 +163,16 @@ class Telemetry:
     def observe_draft_latency(self, usual: Callable[[], Iterable[tuple[str, Estimate]]]) -> None:
         """Show what drafting takes: by backend, at the batch it was most at. Call it once."""
         gauges.observe_draft_latency(self._meter, usual)
+
+    def observe_learning(
+        self,
+        snapshot: Callable[[], Snapshot],
+        clock: Callable[[], float],
+        explored: Callable[[], int],
+        advice: Callable[[], Mapping[str, Gains]],
+    ) -> None:
+        """Show what was learnt, planned and is advised, see :mod:`.learned`. Call it once."""
+        learned.observe_learning(self._meter, snapshot, clock, explored, advice)
 
     def observe_agreement(
         self,

@@ -259,6 +259,8 @@ def _route(record: Record) -> Attributes:
     if isinstance(decision, Decision):
         known[names.ROUTE_REASON] = decision.reason
         known[names.ROUTE_PROPENSITY] = decision.propensity
+        known[names.ROUTE_SERVICE] = decision.service
+        known[names.ROUTE_SHADOW] = decision.shadow or None
         known[names.ROUTE_CANDIDATES] = tuple(
             f"{each.backend}={each.cost:.4g}" for each in decision.candidates[:_MAX_CANDIDATES]
         )

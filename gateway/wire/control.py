@@ -141,6 +141,7 @@ class Control:
             },
             "classifier": self.agreement.as_json(),
             "draft_latency": self.draft_latency.as_json(),
+            "learning": self.learning.as_json(),
             "retries": {"left": round(self.fleet.retries_left, 1), "denied": self.fleet.denied},
         }
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gateway.core.curve import affine
-from gateway.core.plan import MARGIN, TAIL, Limits, work
+from gateway.core.plan import MARGIN, TAIL, Limits, Plan, work
 from gateway.core.predict import SAMPLED, Cell, ServerModel
 
 MODEL = ServerModel(
@@ -73,3 +74,14 @@ def test_what_was_not_measured_counts_as_kept() -> None:
 def test_limits_can_be_scaled() -> None:
     assert Limits(ttft=1.0).scaled(0.5) == Limits(ttft=0.5)
     assert Limits(tpot=0.02).scaled(0.5) == Limits(tpot=0.01)
+
+
+def test_a_plan_says_what_to_keep_for_whom() -> None:
+    plan = Plan({"chat": frozenset("ab"), "bulk": frozenset("c")}, caps={"a": 4, "b": 4})
+    assert plan.words == ("keep 2 servers for chat: a, b",)
+    short = replace(plan, roles={"chat": frozenset("a")}, kept=0.6)
+    assert short.words == (
+        "keep 1 server for chat: a",
+        "that holds 60% of what asks for limits: add servers or loosen them",
+    )
+    assert Plan().words == ()

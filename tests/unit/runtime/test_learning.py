@@ -246,3 +246,24 @@ async def test_it_publishes_and_plans_by_itself(monkeypatch: pytest.MonkeyPatch)
 
 async def _set(event: asyncio.Event) -> None:
     event.set()
+
+
+async def test_it_says_what_routing_gains_and_which_roles_servers_have() -> None:
+    names = ("a", "b")
+    known = {name: SERVER_MODEL for name in names}
+    slow = backend("b", labels={"hardware": "other"})
+    stand = Stand(replace(AUTOMATIC, known=known), backend("a"), slow, classes=(CHAT,))
+    for _ in range(8):
+        stand.learning.asked(CHAT, MATH, TARGET)
+        stand.learning.asked(DEFAULT, MATH, TARGET)
+    stand.clock.now += 1.0
+    await stand.learning.plan()
+    found = stand.learning.as_json()
+    assert found["mode"] == AUTO
+    (statements,) = found["statements"].values()
+    assert any("routing by workload" in one for one in statements)
+    assert any(one.startswith("keep ") and "for chat" in one for one in statements)
+    assert set(stand.learning.advice[TARGET].consolidating) == set(names)
+    before = stand.learning.advice[TARGET]
+    await stand.learning.plan()
+    assert stand.learning.advice[TARGET] is before, "advice is not needed every few seconds"

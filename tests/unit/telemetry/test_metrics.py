@@ -7,9 +7,13 @@ import pytest
 
 from gateway.core.decide import NoCandidate
 from gateway.core.draft_latency import Estimate
+from gateway.core.fleet import Guide
 from gateway.core.gpus import GpuLoad
 from gateway.core.outcome import STATUSES, Attempt, Outcome, Speculation, Usage
+from gateway.core.plan import Plan
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Timeouts
+from gateway.core.predict import SAMPLED, Cell, ServerModel
+from gateway.runtime.learning import FleetAdvice
 from gateway.telemetry import names
 from gateway.telemetry.gauges import observe_spans
 from gateway.telemetry.setup import setup
@@ -267,6 +271,14 @@ def test_every_documented_metric_is_served_with_its_labels(
     telemetry = setup(semconv=semconv)
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
     telemetry.observe_dropped(lambda: 0)
+    model = ServerModel(steps_per_token={Cell("math", 0, SAMPLED): 0.5}, evidence={"math": 1.0}, measured=1.0)
+    seen = replace(
+        snapshot,
+        states=tuple(replace(state, model=model) for state in snapshot.states),
+        guide=Guide(plan={"m/x": Plan({"chat": frozenset({"eagle"})})}),
+    )
+    advice = {"m/x": FleetAdvice(0.05, {"eagle": 0.1}, ())}
+    telemetry.observe_learning(lambda: seen, lambda: 100.0, lambda: 1, lambda: advice)
     telemetry.observe_log(lambda: 0)
     observe_spans(telemetry._meter, lambda: 0)
     telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)

@@ -81,6 +81,7 @@ def test_a_good_request_says_what_it_was_where_it_went_and_why(spans: Spans, rec
         "specroute.classification.confidence": 0.9,
         "specroute.classification.source": "rule:latex",
         "specroute.route": "math",
+        "specroute.class": "default",
         "specroute.decision.reason": "lowest_cost",
         "specroute.decision.propensity": 0.95,
         "specroute.decision.duration": pytest.approx(0.001),
@@ -138,6 +139,7 @@ def test_only_documented_attributes_are_used(spans: Spans, record: Record) -> No
     elsewhere = {
         "specroute.tpot",
         "specroute.trace.kept",
+        "specroute.decision.shadow",
         "specroute.predicted.ttft",
         "specroute.predicted.tpot",
     }
