@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from backends.sweep.choose import Choice
     from gateway.policy.evidence import Evidence, Measurement
 
-WORTH_IT: Final = 0.03
+WORTH_IT: Final = 0.02
 """Gain of a mixture over one configuration below which the one is planned: a router reaches only some."""
 
 MOST_CONTENDERS: Final = 5
@@ -196,7 +196,7 @@ def plan_fleet(
         if (one := _solved(rates, {first: number, second: servers - number}, load)) is not None
     ]
     mixed = max((split for split, _ in splits), key=lambda one: one.tokens_per_second, default=None)
-    least = 1.0 + max(WORTH_IT, evidence.precision)
+    least = 1.0 + max(WORTH_IT, evidence.precision / 2.0)  # errors of the cells partly cancel
     worth = mixed is not None and mixed.tokens_per_second > homogeneous.tokens_per_second * least
     chosen = mixed if worth and mixed is not None else homogeneous
     shares = next(found for split, found in (*alone, *splits) if split is chosen)
