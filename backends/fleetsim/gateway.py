@@ -53,6 +53,7 @@ class Chosen(NamedTuple):
     request: Request
     features: Features
     classification: Classification
+    snapshot: Snapshot
     decision: Decision
 
 
@@ -147,7 +148,7 @@ class GatewayRouter:
             waits = any(one.reason == reasons.KEPT_FOR_OTHERS for one in decision.rejected)
             return HOLD if waits else NOWHERE
         if self._on_choice is not None:
-            self._on_choice(Chosen(request, features, classification, decision))
+            self._on_choice(Chosen(request, features, classification, snapshot, decision))
         return self._index[decision.candidates[0].backend]
 
     def _service(self, request: Request) -> ServiceClass:

@@ -7,13 +7,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 ENGINE = (
-    "backends/fleetsim",
-    "backends/sim/configuration.py",
-    "backends/sim/spread.py",
-    "backends/sim/profiles",
-)
+    *(
+        f"backends/fleetsim/{name}"
+        for name in (
+            "batch.py", "catalogue.py", "deepseek_v4.json", "draws.py", "faults.py", "fleet.py", "fluid.py",
+            "measured.py", "model.py", "prefix_cache.py", "request.py", "server.py", "setup.py", "traffic.py",
+            "view.py",
+        )
+    ),
+    "backends/sim/configuration.py", "backends/sim/spread.py", "backends/sim/profiles",
+)  # fmt: skip
 CORE = (
-    "gateway/core", "gateway/runtime/planner.py", "gateway/runtime/program.py", "tests/bench/routing/learned.py",
+    *(
+        f"gateway/core/{name}.py"
+        for name in (
+            "choice", "classes", "curve", "decide", "demand", "drift", "filters", "fleet", "learn", "lengths",
+            "plan", "policy", "posterior", "predict", "prefill", "roles", "scorers", "selectors",
+        )
+    ),
+    "gateway/runtime/planner.py", "gateway/runtime/program.py", "backends/fleetsim/beliefs.py",
+    "backends/fleetsim/gateway.py", "tests/bench/routing/learned.py",
 )  # fmt: skip
 ADVICE = ("gateway/runtime/advice.py", "tests/bench/routing/advising.py")
 OURS = ("tests/bench/routing/fleets.py", "tests/bench/routing/jobs.py", "tests/bench/routing/peers.py")
