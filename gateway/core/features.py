@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import language, marks
+from gateway.core.memo import remembered
 from gateway.core.values import value
 
 if TYPE_CHECKING:
@@ -145,6 +146,9 @@ class Features:
     hints: Hints
 
 
+_requested_by_rules: Final = remembered(language.requested)
+
+
 def _answer_language(view: RequestView, last: str, own: str) -> str:
     """What the message asks for, then what the system prompt asks for, then the message's own language."""
     ends = last if len(last) <= 2 * _ASKING_CHARS else f"{last[:_ASKING_CHARS]}\n{last[-_ASKING_CHARS:]}"
@@ -152,7 +156,7 @@ def _answer_language(view: RequestView, last: str, own: str) -> str:
     if asked is None:
         for turn in view.turns:
             if turn.role == "system":
-                asked = language.requested(turn.text[:_ASKING_CHARS]) or asked
+                asked = _requested_by_rules(turn.text[:_ASKING_CHARS]) or asked
     return asked or own
 
 

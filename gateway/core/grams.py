@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gateway.core.memo import remembered
 from gateway.core.values import value
 
 if TYPE_CHECKING:
@@ -177,23 +178,38 @@ def _buckets(hashes: Hashes) -> NDArray[np.int64]:
     return (hashes >> _SHIFT).view(np.int64)
 
 
+def _of_region(text: str, region: int) -> tuple[list[Hashes], Hashes]:
+    """What every region has, and its words."""
+    kinds: list[Hashes] = []
+    wide, borders = _read(_lowered(text))
+    salt = _SALTS[region]
+    if len(wide) >= _GRAM:
+        kinds.append(np.correlate(wide, _CHARS, "valid") + salt)
+    words = _words(wide, borders)
+    if len(words):
+        kinds.append(words * _WORD + salt)
+        kinds.append(words[:-1] * _PAIR + words[1:] + salt)
+    return kinds, words
+
+
+@remembered
+def _of_rules(text: str) -> list[Hashes]:
+    """What a system prompt has."""
+    return _of_region(text, 1)[0]
+
+
 def read(view: RequestView) -> Grams:
     """Reads the words, pairs of words and character n-grams of a request."""
+    last, rules, said = _regions(view)
     kinds: list[Hashes] = []
-    offered = bool(view.tools) and view.tool_choice != "none"
-    for region, text in enumerate(_regions(view)):
-        if not text:
-            continue
-        wide, borders = _read(_lowered(text))
-        salt = _SALTS[region]
-        if len(wide) >= _GRAM:
-            kinds.append(np.correlate(wide, _CHARS, "valid") + salt)
-        words = _words(wide, borders)
+    if last:
+        kinds, words = _of_region(last, 0)
         if len(words):
-            kinds.append(words * _WORD + salt)
-            kinds.append(words[:-1] * _PAIR + words[1:] + salt)
-            if region == 0:
-                kinds += _of_message(words, offered=offered)
+            kinds += _of_message(words, offered=bool(view.tools) and view.tool_choice != "none")
+    if rules:
+        kinds += _of_rules(rules)
+    if said:
+        kinds += _of_region(said, 2)[0]
     if not kinds:
         return NOTHING
     hashes = np.concatenate(kinds)

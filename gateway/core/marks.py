@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import lexicon, lexicon_foreign, lexicon_keys, lexicon_tools
+from gateway.core.memo import remembered
 from gateway.core.values import value
 from gateway.core.words import letters, numbers, words
 
@@ -218,10 +219,10 @@ class _System:
 _NO_SYSTEM: Final = _System()
 
 
+@remembered
 def _system(text: str) -> _System:
     """What the system prompt brings along besides manners."""
-    if not text:
-        return _NO_SYSTEM
+    text = text.lower()
     return _System(
         tools=lexicon_keys.TOOL_TEXT.found(text, _NO_KEYS),
         context=len(text) >= _CONTEXT_CHARS and lexicon_keys.CONTEXT.found(text, _NO_KEYS),
@@ -246,7 +247,7 @@ def read(
     said = words(text)
     keys = letters(ask) & lexicon_keys.KEYS
     foreign = _ENGLISH if english else _foreign(ask)
-    before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS).lower())
+    before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS)) if system else _NO_SYSTEM
     offer = _offer(ask, keys, tools, foreign_action=foreign.tool_action)
     return Marks(
         fences=(last.text.count("```") + 1) // 2,

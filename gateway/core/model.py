@@ -104,7 +104,7 @@ class Model:
 def compose(contents: Sequence[float], foreign: float) -> dict[str, float]:
     """Probability by label, from the probabilities of contents and of an answer not in English."""
     math, code, chat, tool, translation, grounded = contents
-    scores = {
+    return {
         "math": math,
         "code": code,
         "chat": chat * (1 - foreign),
@@ -112,7 +112,6 @@ def compose(contents: Sequence[float], foreign: float) -> dict[str, float]:
         "multilingual": translation + (chat + grounded) * foreign,
         "grounded": grounded * (1 - foreign),
     }
-    return {label: scores[label] for label in WORKLOADS}
 
 
 class TrainedClassifier:
