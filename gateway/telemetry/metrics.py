@@ -9,7 +9,7 @@ from gateway.core.features import WORKLOADS
 from gateway.core.gain import Gain, decode_sample
 from gateway.core.labels import known
 from gateway.telemetry import names
-from gateway.telemetry.spans import error_type
+from gateway.telemetry.span_attributes import error_type
 from gateway.telemetry.tally import Tally
 
 if TYPE_CHECKING:

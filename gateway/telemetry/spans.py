@@ -18,9 +18,16 @@ from opentelemetry.trace.span import TraceState
 from gateway.core import outcome as statuses
 from gateway.core import reasons
 from gateway.core.decide import Decision
-from gateway.core.predict import ask, predict
 from gateway.telemetry import names
-from gateway.telemetry.decision_entry import model_of
+from gateway.telemetry.span_attributes import (
+    answered,
+    asked,
+    error_type,
+    measured,
+    predicted,
+    route,
+    span_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,23 +37,13 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import Backend
     from gateway.core.outcome import Attempt, Record, Trace
-
-    Value = str | bool | int | float | tuple[str, ...] | tuple[int, ...]
-    Attributes = dict[str, Value]
+    from gateway.telemetry.span_attributes import Attributes
 
 _DELIVERING: Final = "first_byte"
 """Phase of an attempt that broke off while the client got its answer."""
 
 _FAILED: Final = frozenset({statuses.UPSTREAM_ERROR, statuses.TIMEOUT, statuses.REJECTED, statuses.TRUNCATED})
 """Statuses that are errors of ours. A client's own mistake, or that it left, is none, as for HTTP servers."""
-
-_MAX_CANDIDATES: Final = 8
-_MAX_REJECTED: Final = 16
-
-
-def error_type(error: str) -> str:
-    """The value of ``error.type`` for an error class: of ``status:503`` the number, else the class."""
-    return error.removeprefix("status:")
 
 
 def server_context(trace: Trace) -> SpanContext:
@@ -115,14 +112,14 @@ class Spans:
 
     def _request(self, record: Record) -> ReadableSpan:
         trace, result = record.trace, record.outcome
-        attributes = _asked(record) | _route(record) | _predicted(record) | _measured(record)
+        attributes = asked(record) | route(record) | predicted(record) | measured(record)
         attributes[names.HTTP_STATUS.name] = result.http_status
         status = Status(StatusCode.UNSET)
         if result.status in _FAILED:
             status = Status(StatusCode.ERROR)
             attributes[names.ERROR_TYPE.name] = error_type(result.error) or result.status
         return ReadableSpan(
-            _span_name(record),
+            span_name(record),
             server_context(trace),
             _context(trace, trace.parent_id, remote=True) if trace.parent_id else None,
             self._resource,
@@ -138,7 +135,7 @@ class Spans:
     def _attempt(self, record: Record, number: int, attempt: Attempt) -> ReadableSpan:
         last = number == len(record.attempts)
         attributes: Attributes = {
-            **_asked(record),
+            **asked(record),
             names.GEN_AI_PROVIDER.name: names.PROVIDER,
             names.ROUTE_BACKEND.name: attempt.backend,
             names.ATTEMPT_NUMBER.name: number,
@@ -155,12 +152,12 @@ class Spans:
                 attributes[names.ERROR_TYPE.name] = error_type(attempt.error)
         events = []
         if last:
-            attributes |= _answered(record)
+            attributes |= answered(record)
             if record.outcome.ttft is not None:
                 at = _unix_ns(record, attempt.started + record.outcome.ttft)
                 events.append(Event(names.EVENT_FIRST_TOKEN, timestamp=at))
         return ReadableSpan(
-            _span_name(record),
+            span_name(record),
             _context(record.trace, attempt.span_id, remote=False),
             server_context(record.trace),
             self._resource,
@@ -194,117 +191,6 @@ def _marked(span: ReadableSpan, kept: str) -> ReadableSpan:
 
 def _unix_ns(record: Record, at: float) -> int:
     return record.started_unix_ns + round((at - record.started) * 1e9)
-
-
-def _operation(record: Record) -> str:
-    return names.OPERATIONS.get(record.features.endpoint, record.features.endpoint)
-
-
-def _span_name(record: Record) -> str:
-    model = model_of(record)
-    return f"{_operation(record)} {model}" if model else _operation(record)
-
-
-def _asked(record: Record) -> Attributes:
-    """What the client asked for."""
-    features = record.features
-    attributes: Attributes = {
-        names.GEN_AI_OPERATION.name: _operation(record),
-        names.GEN_AI_STREAM.name: features.stream,
-    }
-    if model := model_of(record):
-        attributes[names.GEN_AI_MODEL.name] = model
-    if features.max_tokens is not None:
-        attributes[names.GEN_AI_MAX_TOKENS.name] = features.max_tokens
-    if features.temperature is not None:
-        attributes[names.GEN_AI_TEMPERATURE.name] = features.temperature
-    if features.n != 1:
-        attributes[names.GEN_AI_CHOICES.name] = features.n
-    return attributes
-
-
-def _answered(record: Record) -> Attributes:
-    """What the backend answered, as far as it did."""
-    result, usage = record.outcome, record.outcome.usage
-    known: dict[names.Attribute, Value | None] = {
-        names.GEN_AI_RESPONSE_ID: result.response_id or None,
-        names.GEN_AI_RESPONSE_MODEL: result.response_model or None,
-        names.GEN_AI_FINISH: (result.finish_reason,) if result.finish_reason else None,
-        names.GEN_AI_FIRST_CHUNK: result.ttft,
-        names.GEN_AI_INPUT_TOKENS: usage.input_tokens,
-        names.GEN_AI_OUTPUT_TOKENS: usage.output_tokens,
-        names.GEN_AI_CACHED_TOKENS: usage.cached_tokens,
-    }
-    return _present(known)
-
-
-def _route(record: Record) -> Attributes:
-    """What it was taken for, where it went and why."""
-    decision, classification = record.decision, record.classification
-    known: dict[names.Attribute, Value | None] = {
-        names.ROUTE_REQUEST_ID: record.request_id,
-        names.ROUTE_STATUS: record.outcome.status,
-        names.ROUTE_WORKLOAD: classification.label,
-        names.ROUTE_CONFIDENCE: classification.confidence,
-        names.ROUTE_SOURCE: classification.source,
-        names.ROUTE_NAME: decision.route,
-        names.ROUTE_DECISION_TIME: record.decided - record.started,
-        names.ROUTE_REJECTED: tuple(
-            f"{each.backend}={each.reason}" for each in decision.rejected[:_MAX_REJECTED]
-        ),
-        names.ROUTE_POLICY: decision.policy_revision,
-        names.ROUTE_FLEET: decision.fleet_revision,
-        names.ROUTE_ATTEMPTS: len(record.attempts),
-    }
-    if isinstance(decision, Decision):
-        known[names.ROUTE_REASON] = decision.reason
-        known[names.ROUTE_PROPENSITY] = decision.propensity
-        known[names.ROUTE_SERVICE] = decision.service
-        known[names.ROUTE_SHADOW] = decision.shadow or None
-        known[names.ROUTE_CANDIDATES] = tuple(
-            f"{each.backend}={each.cost:.4g}" for each in decision.candidates[:_MAX_CANDIDATES]
-        )
-    else:
-        known[names.ROUTE_REASON] = decision.kind
-    if record.backend:
-        known[names.ROUTE_BACKEND] = record.backend
-        known[names.ROUTE_METHOD] = record.method
-        known[names.ROUTE_DRAFT_TOKENS] = record.draft_tokens
-    return _present(known)
-
-
-def _predicted(record: Record) -> Attributes:
-    """What was to be expected of the first candidate, worked out again from what the decision saw."""
-    decision, snapshot = record.decision, record.snapshot
-    if not isinstance(decision, Decision) or snapshot is None:
-        return {}
-    first = decision.candidates[0].backend
-    state = next((state for state in snapshot.states if state.backend.name == first), None)
-    if state is None or state.model is None:
-        return {}
-    asked = ask(record.features, record.classification)
-    found = predict(state.model, asked, state.queue(record.decided, math.inf))
-    return {names.ROUTE_PREDICTED_TTFT.name: found.ttft, names.ROUTE_PREDICTED_TPOT.name: found.tpot}
-
-
-def _measured(record: Record) -> Attributes:
-    """How fast it was and what was accepted."""
-    result, speculation = record.outcome, record.outcome.speculation
-    output = result.usage.output_tokens
-    known: dict[names.Attribute, Value | None] = {
-        names.ROUTE_TTFT: result.ttft,
-        names.ROUTE_TPOT: result.tpot if record.features.n == 1 else None,
-        names.ROUTE_GRADE: speculation.grade,
-        names.ROUTE_LENGTH: speculation.mean_accepted_length,
-        names.ROUTE_ACCEPTANCE: speculation.acceptance_rate,
-        names.ROUTE_HISTOGRAM: speculation.histogram or None,
-        names.ROUTE_PER_EVENT: output / result.events if output and result.events else None,
-    }
-    return _present(known)
-
-
-def _present(known: dict[names.Attribute, Value | None]) -> Attributes:
-    return {attribute.name: value for attribute, value in known.items() if value is not None}
 
 
 def _request_events(record: Record) -> list[Event]:

@@ -13,7 +13,8 @@ from gateway.core.fleet import Snapshot
 from gateway.core.outcome import Attempt, Outcome, Trace, Usage
 from gateway.core.predict import ServerModel, ask, predict
 from gateway.telemetry import names
-from gateway.telemetry.spans import Spans, error_type
+from gateway.telemetry.span_attributes import error_type
+from gateway.telemetry.spans import Spans
 from tests import factories
 
 if TYPE_CHECKING:
