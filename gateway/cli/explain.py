@@ -14,7 +14,10 @@ import typer
 from gateway.cli.files import FLEET, POLICY, read_text, refuse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.core.fleet import Snapshot
+    from gateway.core.predict import ServerModel
     from gateway.policy.load import Config
 
 STDIN = Path("-")
@@ -62,12 +65,14 @@ def explain(
 ) -> None:
     """Say where a request would go, and why, from the two files alone: no server is asked.
 
-    Every backend counts as healthy and idle, except for what --in-flight says.
+    Every backend counts as healthy and idle, except for what --in-flight says. Of speed only that is known
+    which the policy's file of `specroute learned` tells.
 
     Example: `specroute explain --prompt "Solve x^2 = 2" --in-flight gemma31-dflash7=40`
 
     Exit codes: 0 a backend takes it, 1 none does, 2 the input is not right.
     """
+    from gateway.core.classes import service_of
     from gateway.core.classify import classify
     from gateway.core.decide import Draw, decide
     from gateway.core.features import ENDPOINTS, extract
@@ -94,9 +99,10 @@ def explain(
     seen = without_suffix(seen, config.policy.classifier, config.policy.aliases)
     features = extract(seen)
     classification = classify(seen, features, config.policy.classifier, trained())
-    snapshot = _busy(config.fleet.idle(), in_flight or [])
+    snapshot = _busy(config.fleet.idle(), in_flight or [], config.policy.learning.known)
+    service = service_of(seen, config.policy.classes, trust=config.policy.trust_class)
     draw = Draw(explore=nextafter(1.0, 0.0), tie=0.0)  # outside every baseline share below 100 %
-    decision = decide(features, classification, snapshot, config.policy, draw, now=0.0)
+    decision = decide(features, classification, snapshot, config.policy, draw, 0.0, None, service)
     reasons = trained().reasons(seen, features, classification.label)
     explanation = say(features, classification, decision, config.policy, snapshot, reasons)
     if as_json:
@@ -142,13 +148,13 @@ def _headers(lines: list[str]) -> dict[bytes, bytes]:
     return headers
 
 
-def _busy(idle: Snapshot, loads: list[str]) -> Snapshot:
-    """The snapshot with requests in flight where the caller says so."""
+def _busy(idle: Snapshot, loads: list[str], known: Mapping[str, ServerModel]) -> Snapshot:
+    """The snapshot with requests in flight where the caller says so, and what the policy's file knows."""
     from fnmatch import fnmatchcase
 
     from gateway.policy.problems import suggest
 
-    states = list(idle.states)
+    states = [replace(state, model=known.get(state.backend.name)) for state in idle.states]
     for load in loads:
         name, _, count = load.rpartition("=")
         if not name or not count.isdecimal():

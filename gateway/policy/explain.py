@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from gateway.core import reasons
 from gateway.core.classify import reason
 from gateway.core.decide import Decision
+from gateway.core.predict import ask, predict
+from gateway.core.scorers import PREDICTING
 from gateway.core.selectors import matches
 from gateway.policy.conditions import conditions, describe
 from gateway.policy.registry import SCORERS
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     from gateway.core.classify import Classification
     from gateway.core.decide import Candidate, NoCandidate
     from gateway.core.features import Features
-    from gateway.core.fleet import Backend, Snapshot
+    from gateway.core.fleet import Backend, BackendState, Snapshot
+    from gateway.core.plan import Plan
     from gateway.core.policy import Policy, Route
+    from gateway.core.predict import Ask
 
 CHOICES: Final = {
     reasons.LOWEST_COST: "it has the lowest cost",
@@ -108,6 +112,8 @@ class Explanation:
         max_attempts: How many of them are tried.
         rejected: Backends of the same target that cannot take it.
         baseline: What the baseline share means for this request, in words; empty where there is none.
+        service: Its service class, in words; empty where the policy has none.
+        shadow: What the learnt score would do where it does not decide, in words; empty where it does.
     """
 
     backend: str | None
@@ -126,6 +132,8 @@ class Explanation:
     max_attempts: int
     rejected: tuple[ExplainedRejection, ...]
     baseline: str
+    service: str
+    shadow: str
     policy_revision: str
     fleet_revision: str
 
@@ -137,6 +145,8 @@ class Explanation:
         """The explanation as lines of text."""
         lines = [self.verdict, "", f"model     {_named(self.model, self.target)}"]
         lines.append(f"workload  {self.classified}")
+        if self.service:
+            lines.append(f"class     {self.service}")
         if self.route is not None:
             lines.append(f"route     {self.route}: {self.matched}")
         lines += [f"          not {one.route}: {one.because}" for one in self.passed_over]
@@ -151,8 +161,7 @@ class Explanation:
             lines += ["", "Out:"]
             width = max(len(one.backend) for one in self.rejected)
             lines += [f"     {one.backend:{width}}  {one.words} ({one.reason})" for one in self.rejected]
-        if self.baseline:
-            lines += ["", self.baseline]
+        lines += [line for said in (self.shadow, self.baseline) if said for line in ("", said)]
         lines += ["", f"policy {self.policy_revision}, fleet {self.fleet_revision}"]
         return "\n".join(lines)
 
@@ -179,7 +188,15 @@ def explain(
     target = policy.aliases.get(features.model, features.model)
     passed, route = _routes(features, classification, policy)
     plan = decision if isinstance(decision, Decision) else None
-    candidates = tuple(_candidate(one, backends[one.backend]) for one in plan.candidates) if plan else ()
+    states = {state.backend.name: state for state in snapshot.states}
+    candidates = (
+        tuple(
+            _candidate(one, states[one.backend], ask(features, classification), policy.stale_after)
+            for one in plan.candidates
+        )
+        if plan
+        else ()
+    )
     return Explanation(
         backend=candidates[0].backend if candidates else None,
         reason=decision.reason if isinstance(decision, Decision) else decision.kind,
@@ -197,6 +214,8 @@ def explain(
         max_attempts=plan.max_attempts if plan else 0,
         rejected=tuple(ExplainedRejection(one.backend, one.reason, one.detail) for one in decision.rejected),
         baseline=_baseline(plan, route, list(backends.values())) if plan and route else "",
+        service=_service(decision.service, policy, snapshot.guide.plan.get(target)),
+        shadow=f"The learnt score would take {plan.shadow}." if plan and plan.shadow else "",
         policy_revision=decision.policy_revision,
         fleet_revision=decision.fleet_revision,
     )
@@ -246,9 +265,45 @@ def _matched(route: Route, features: Features, classification: Classification) -
     return f"it takes {describe(route.match)}" + (f"; this is {actual}" if actual else "")
 
 
-def _candidate(candidate: Candidate, backend: Backend) -> ExplainedCandidate:
+def _service(name: str, policy: Policy, plan: Plan | None) -> str:
+    """A class, its limits, and the servers that are kept for it."""
+    found = next((one for one in policy.classes if one.name == name), None)
+    if not policy.classes:
+        return ""
+    said = [f"TTFT within {found.limits.ttft:g} s"] if found and found.limits.ttft is not None else []
+    if found and found.limits.tpot is not None:
+        said.append(f"{found.limits.tpot * 1e3:g} ms a token")
+    if plan is not None and (members := plan.roles.get(name)):
+        said.append(f"kept for it: {', '.join(sorted(members))}")
+    return f"{name}: {'; '.join(said)}" if said else name
+
+
+def _predicted(state: BackendState, request: Ask, stale_after: float) -> str:
+    """What the learnt score reckons with, in words."""
+    if state.model is None:
+        return "nothing is known of its speed"
+    queue = state.queue(state.load.at if state.load is not None else 0.0, stale_after)
+    found = predict(state.model, request, queue)
+    others = f"; the {queue:.0f} there lose {found.harm:.2f} s together" if queue else ""
+    return (
+        f"{found.completion:.2f} s: the first token after {found.ttft:.2f} s, then {found.tpot * 1e3:.1f} ms "
+        f"each{others}"
+    )
+
+
+def _candidate(
+    candidate: Candidate, state: BackendState, request: Ask, stale_after: float
+) -> ExplainedCandidate:
+    backend = state.backend
     parts = tuple(
-        ExplainedCost(part.scorer, part.value, part.weight, SCORERS[part.scorer].say(part.value))
+        ExplainedCost(
+            part.scorer,
+            part.value,
+            part.weight,
+            _predicted(state, request, stale_after)
+            if part.scorer in PREDICTING
+            else SCORERS[part.scorer].say(part.value),
+        )
         for part in candidate.parts
     )
     cost = " + ".join(map(_term, parts))

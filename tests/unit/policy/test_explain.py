@@ -10,9 +10,12 @@ from gateway.core import reasons
 from gateway.core.classify import Classification, reason
 from gateway.core.decide import Decision, Draw, NoCandidate, decide
 from gateway.core.features import Features, Hints, RequestView, Turn, extract
+from gateway.core.fleet import Guide
+from gateway.core.plan import Plan
 from gateway.core.rules import RULES
 from gateway.policy.explain import CHOICES, REFUSALS, Explanation, explain
 from gateway.policy.load import Config, Loaded, load
+from tests.factories import SERVER_MODEL
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Snapshot
@@ -218,3 +221,50 @@ def test_a_decision_made_before_is_told_as_it_was(config: Config) -> None:
         explain(features, MATH, refusal, config.policy, seen).verdict
         == "No backend: no backend serves the model. d."
     )
+
+
+AUTO = "learning: {mode: auto}\nclasses: [{name: chat, ttft: 2s, tpot: 900ms, match: {stream: true}}, {name: bulk}]\n"
+
+
+def automatic(extra: str = AUTO) -> Config:
+    loaded = load(FLEET, POLICY + extra)
+    assert isinstance(loaded, Loaded)
+    return loaded.value
+
+
+def learnt(config: Config, **in_flight: int) -> Snapshot:
+    busy = with_load(config, **in_flight)
+    models = {"fast": SERVER_MODEL, "base": SERVER_MODEL}
+    states = tuple(replace(one, model=models.get(one.backend.name)) for one in busy.states)
+    plan = Plan({"chat": frozenset({"fast"})}, caps={"fast": 40})
+    return replace(busy, states=states, guide=Guide(plan={"m/x": plan}))
+
+
+def test_predicted_seconds_are_told_in_words() -> None:
+    config = automatic()
+    told = explained(config, request(), snapshot=learnt(config, fast=3))
+    by_name = {one.backend: one.words for one in told.candidates}
+    assert "the first token after 0.0" in by_name["fast"]
+    assert "ms each; the 3 there lose " in by_name["fast"]
+    assert "nothing is known of its speed" in by_name["short"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("chat", "chat: TTFT within 2 s; 900 ms a token; kept for it: fast"), ("bulk", "bulk")],
+)
+def test_the_class_is_told_with_its_limits_and_servers(name: str, words: str) -> None:
+    config = automatic()
+    seen, service = learnt(config), next(one for one in config.policy.classes if one.name == name)
+    decision = decide(request(), MATH, seen, config.policy, Draw(0.99, 0.0), 0.0, None, service)
+    told = explain(request(), MATH, decision, config.policy, seen)
+    assert told.service == words
+    assert f"class     {words}" in str(told)
+
+
+def test_a_shadow_is_told() -> None:
+    config = automatic("learning: {mode: shadow}\n")
+    told = explained(config, request(), snapshot=learnt(config))
+    assert told.shadow.startswith("The learnt score would take ")
+    assert told.shadow in str(told)
+    assert told.service == ""
