@@ -6,7 +6,7 @@ id, which has to be an id.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.core import reasons
 from gateway.core.decide import Decision
 from gateway.core.filters import unavailable
+from gateway.core.marks import Marks
 from gateway.telemetry.decision_schema import (
     CANDIDATES,
     VERSION,
@@ -44,6 +45,7 @@ _FINISHES: Final = frozenset({
 _NAMELESS: Final = frozenset({reasons.UNKNOWN_MODEL, reasons.UNREADABLE, reasons.OVERLOADED})
 """Refusals of requests whose model is none of ours, so that its name may be anything."""
 
+_MARKS: Final = tuple(each.name for each in fields(Marks))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PSEUDONYM_BYTES: Final = 8
 
@@ -137,7 +139,7 @@ def _facts(record: Record, secret: bytes) -> dict[str, Any]:
         "language": features.language,
         "output_language": features.output_language,
         # Of some forty marks a text has five.
-        "marks": {name: value for name, value in asdict(features.marks).items() if value},
+        "marks": {name: value for name in _MARKS if (value := getattr(features.marks, name))},
         "hints": {
             "workload": record.classification.label if record.classification.source == "hint" else None,
             "backend": hints.backend if pinned else None,
@@ -162,22 +164,22 @@ def _choice(decision: Decision | NoCandidate) -> Choice:
             decision.policy_revision, decision.fleet_revision,
         )  # fmt: skip
     candidates = decision.candidates[:CANDIDATES]
-    scorers = decision.candidates[0].scorers
+    scorers = candidates[0].scorers
+    names = [scorer.name for scorer in scorers]
     return Choice(
         decision.route,
         decision.target,
         decision.reason,
         decision.propensity,
         {scorer.name: scorer.weight for scorer in scorers},
-        [
-            Pick(each.backend, each.cost, {part.scorer: part.value for part in each.parts})
-            for each in candidates
-        ],
+        [Pick(each.backend, each.cost, dict(zip(names, each.values, strict=True))) for each in candidates],
         rejected,
         beyond + len(decision.candidates) - len(candidates),
         decision.max_attempts,
         decision.policy_revision,
         decision.fleet_revision,
+        decision.service,
+        decision.shadow,
     )
 
 

@@ -59,6 +59,8 @@ class Choice(msgspec.Struct, frozen=True):
         max_attempts: Backends that may be tried.
         policy: Revision of the policy file.
         fleet: Revision of the fleet file.
+        service: Name of the service class; empty where there was no choice.
+        shadow: The backend that the learnt score would have taken, where that did not decide; else empty.
     """
 
     route: str | None
@@ -72,6 +74,8 @@ class Choice(msgspec.Struct, frozen=True):
     max_attempts: int
     policy: str
     fleet: str
+    service: str = ""
+    shadow: str = ""
 
 
 class State(msgspec.Struct, frozen=True):

@@ -42,7 +42,12 @@ def record(record: Record) -> Record:
         features=replace(
             record.features, marks=Marks(latex=2, math_task=True), parameters=frozenset({"seed"})
         ),
-        decision=replace(record.decision, candidates=(Candidate("eagle", 2.2, (1.0, 0.3), SCORERS),)),
+        decision=replace(
+            record.decision,
+            candidates=(Candidate("eagle", 2.2, (1.0, 0.3), SCORERS),),
+            service="interactive",
+            shadow="dflash",
+        ),
         snapshot=Snapshot.of(states, "f1"),
     )
 
@@ -81,6 +86,7 @@ def test_a_line_says_what_was_asked_decided_and_seen(record: Record) -> None:
     assert choice["weights"] == {"preference": 1.0, "load": 4.0}
     assert choice["rejected"] == [{"backend": "dflash", "reason": "full"}]
     assert (choice["propensity"], choice["reason"], choice["left_out"]) == (0.95, "lowest_cost", 0)
+    assert (choice["service"], choice["shadow"]) == ("interactive", "dflash")
     assert (line["seconds"], line["decided_after"]) == (3.0, 0.001)
     assert line["attempts"] == [
         {"backend": "eagle", "phase": "done", "error": "", "status": 200, "after": 0.002, "seconds": 2.998}
