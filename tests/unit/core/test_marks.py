@@ -143,3 +143,12 @@ def test_notices_that_the_assistant_asked_for_something() -> None:
     found = marks("Lagos, tomorrow", answer="Sure. Please provide the city and the day.")
     assert (found.asked_back, found.follows_up, found.code_before) == (True, True, False)
     assert not marks("Lagos, tomorrow", answer="Here is the list.").asked_back
+
+
+@pytest.mark.parametrize(
+    "sign",
+    ["f.call(x)", "main()", "x => {", "a === b", "a !== b", "x = 1;", "if x {", "std::cout", "p->next",
+     "error: no such file", "exception", "exit code", "undefined", "0xff", "<div class=x>"],
+)  # fmt: skip
+def test_every_sign_of_code_is_seen_alone(sign: str) -> None:
+    assert marks(f"look at {sign}").code_syntax > 0
