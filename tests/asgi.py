@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from gateway.wire.pipe import EXTENSION
 
-
 JSON = (b"content-type", b"application/json")
 
 
