@@ -1,0 +1,168 @@
+"""Replay of a log that a simulated gateway wrote."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from backends.fleetsim import beliefs, catalogue
+from backends.fleetsim.fleet import Setup, simulate
+from backends.fleetsim.gateway import GatewayRouter
+from backends.fleetsim.traffic import EQUAL, Source, constant, steady
+from gateway.cli import replay
+from gateway.core.outcome import Attempt, Outcome, Record, Speculation, Trace, Usage
+from gateway.core.policy import Learning, WeightedScorer
+from gateway.telemetry.decision_entry import entry_of
+from gateway.telemetry.decision_schema import line_of
+
+GEMMA = "google/gemma-4-31B-it"
+NAMES = ["plain", "mtp4", "dflash7"]
+MODELS = [catalogue.engine(GEMMA, *which) for which in (("none", 0), ("gemma4-mtp", 4), ("dflash", 7))]
+FLEET = """
+version: 1
+backends:
+  - {name: plain, url: "http://a:8000", model: google/gemma-4-31B-it}
+  - {name: mtp4, url: "http://b:8000", model: google/gemma-4-31B-it, method: gemma4-mtp, draft_tokens: 4}
+  - {name: dflash7, url: "http://c:8000", model: google/gemma-4-31B-it, method: dflash, draft_tokens: 7}
+"""
+LEAST = """
+version: 1
+models: {fleet: google/gemma-4-31B-it}
+routes:
+  - {name: all, prefer: [any], score: {load: 1}}
+"""
+PLAIN = """
+version: 1
+models: {fleet: google/gemma-4-31B-it}
+routes:
+  - {name: all, prefer: [plain]}
+"""
+
+
+def policy(share):
+    """Least requests, and a share to the baseline whatever its load."""
+    usual = beliefs.policy(target=GEMMA, learning=Learning())
+    (route,) = usual.routes
+    scorers = (WeightedScorer("load", 1.0),)
+    return replace(usual, routes=(replace(route, scorers=scorers, baseline_share=share),))
+
+
+def run(share):
+    """(what the router chose by request, the log of the simulation)."""
+    chosen = {}
+    router = GatewayRouter(
+        MODELS, policy(share), names=NAMES, on_choice=lambda one: chosen.update({one.request.serial: one})
+    )
+    setup = Setup(MODELS, [Source(constant(EQUAL), rate=steady(4.0))], warm_up=20.0, window=100.0, drain=60.0)
+    return chosen, simulate(setup, router)
+
+
+def line(one, row, *, status="ok"):
+    model, request = MODELS[row.server], one.request
+    outcome = Outcome(
+        status=status,
+        http_status=200,
+        ttft=row.first - row.arrived,
+        decode_seconds=row.ended - row.first,
+        events=request.steps + 1,
+        usage=Usage(row.prompt_tokens, row.output_tokens, 0),
+        speculation=Speculation("exact", request.steps, request.drafted, request.accepted)
+        if model.draft_tokens
+        else Speculation("none"),
+    )
+    record = Record(
+        request_id=f"r{row.serial}",
+        trace=Trace("1" * 32, "2" * 16),
+        started=row.arrived,
+        started_unix_ns=1_800_000_000_000_000_000 + int(row.arrived * 1e9),
+        decided=row.arrived,
+        ended=row.ended,
+        features=one.features,
+        classification=one.classification,
+        decision=one.decision,
+        attempts=(Attempt(NAMES[row.server], "done", "", 200, row.arrived, row.ended),),
+        outcome=outcome,
+        backend=NAMES[row.server],
+        method=model.method,
+        draft_tokens=model.draft_tokens,
+        baseline=not model.draft_tokens,
+        snapshot=one.snapshot,
+    )
+    return line_of(entry_of(record, 1, b"0123456789abcdef"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("replay")
+    chosen, log = run(0.4)
+    rows = [row for row in log.rows if log.start <= row.arrived < log.end]
+    lines = [line(chosen[row.serial], row) for row in rows]
+    lines.append(line(chosen[rows[0].serial], rows[0], status="truncated"))
+    (made / "log.jsonl").write_bytes(b"".join(lines))
+    for name, text in (("fleet.yaml", FLEET), ("least.yaml", LEAST), ("plain.yaml", PLAIN)):
+        (made / name).write_text(text)
+    return made
+
+
+@pytest.fixture
+def call(folder):
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    replay.register(app)
+
+    def made(*args, log="log.jsonl", policy="least.yaml", fleet="fleet.yaml"):
+        files = ("--policy", str(folder / policy), "--fleet", str(folder / fleet))
+        return CliRunner().invoke(app, ["replay", str(folder / log), *files, *args])
+
+    return made
+
+
+def test_the_estimate_holds_what_the_policy_then_does(call):
+    done = call("--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    _, log = run(0.0)
+    seen = log.completion().mean()
+    assert abs(said["seconds"]["value"] - seen) < said["seconds"]["error"]
+    assert said["seconds"]["value"] == pytest.approx(seen, rel=0.08)
+    assert said["difference"]["value"] < -said["difference"]["error"] < 0.0
+    assert said["shares"]["plain"] < said["were"]["plain"]
+    assert said["left_out"] == {"not answered at the first attempt": 1}
+
+
+def test_a_slower_policy_is_said_to_be(call):
+    done = call(policy="plain.yaml")
+    assert done.exit_code == 1
+    for expected in (
+        "under the policy",
+        "100.0%",
+        "difference",
+        "the model's word",
+        "Left out: 1 not answered",
+    ):
+        assert expected in done.stdout
+
+
+def test_what_cannot_be_replayed_is_said(call, folder):
+    (folder / "empty.jsonl").write_text("")
+    assert "it has none" in call(log="empty.jsonl").stderr
+    assert "No such file" in call(log="gone.jsonl").stderr
+    (folder / "odd.jsonl").write_text("{}\n")
+    done = call(log="odd.jsonl")
+    assert done.exit_code == 2
+    assert "odd.jsonl:1" in done.stderr
+    few = (folder / "log.jsonl").read_bytes().splitlines(keepends=True)[:5]
+    (folder / "few.jsonl").write_bytes(b"".join(few))
+    assert "too few" in call(log="few.jsonl").stderr
+    assert "did you mean" in call("--target", "google/gemma-4-31B").stderr
+    (folder / "bad.yaml").write_text("version: 1\nroutes: 3\n")
+    assert call(policy="bad.yaml").exit_code == 2
+
+
+def test_servers_that_are_gone_are_left_out(call, folder):
+    (folder / "two.yaml").write_text("\n".join(one for one in FLEET.splitlines() if "mtp4" not in one))
+    done = call("--json", fleet="two.yaml")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["left_out"]["on servers that the fleet file does not have"] > 50
