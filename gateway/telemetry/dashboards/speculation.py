@@ -22,7 +22,7 @@ from gateway.telemetry.dashboards.panels import (
     Query,
     Row,
 )
-from gateway.telemetry.dashboards.promql import now, of_each, per_second, ratio
+from gateway.telemetry.dashboards.promql import growth, now, of_each, or_zero, per_second, ratio
 
 _HERE: Final = 'backend=~"$backend"'
 _ROUTE: Final = "{{workload}} on {{backend}}"
@@ -200,6 +200,59 @@ SPECULATION: Final = Dashboard(
                     "Far from 0: other clients use the server, or one of the two counts is wrong.",
                     (Query(now(names.COUNTERS_MISMATCH, "backend", where=_HERE), "{{backend}}"),),
                     "percentunit",
+                ),
+            ),
+        ),
+        Row(
+            "Learnt, planned, advised",
+            (
+                Panel(
+                    "Accepted length that the score reckons with",
+                    "For short prompts.",
+                    (Query(now(names.LEARNED_LENGTH, "workload", "backend", where=CHOSEN)),),
+                    "short",
+                    "matrix",
+                    "workload",
+                    "backend",
+                ),
+                Panel(
+                    "Step time that the score reckons with",
+                    "At the load of the moment.",
+                    (Query(now(names.LEARNED_STEP, "backend", where=_HERE), "{{backend}}"),),
+                    "s",
+                ),
+                Panel(
+                    "Requests that went to learn",
+                    "Where most was to be learnt rather than where they were thought to be fastest.",
+                    (Query(growth(names.EXPLORED), "explored"),),
+                ),
+                Panel(
+                    "Output that routing by workload adds",
+                    "As a share. Below 0.02 it does not pay; 0 where nothing is advised yet.",
+                    (Query(or_zero(now(names.ROUTING_GAIN, "target")), "{{target}}"),),
+                    "percentunit",
+                ),
+                Panel(
+                    "Output that one configuration on all servers would add",
+                    "As a share. Above 0: consolidate. 0 where nothing is advised yet.",
+                    (
+                        Query(
+                            or_zero(now(names.CONSOLIDATION_GAIN, "target", "backend")),
+                            "{{target}}: {{backend}}",
+                        ),
+                    ),
+                    "percentunit",
+                ),
+                Panel(
+                    "Servers kept for each class",
+                    "Roles of the plan; 0 where there is none.",
+                    (
+                        Query(or_zero(now(names.PLAN_ROLE, "class", how="sum")), "{{class}}"),
+                        Query(
+                            or_zero(now(names.PLAN_KEPT, "target", how="min")),
+                            "demand that is held, {{target}}",
+                        ),
+                    ),
                 ),
             ),
         ),
