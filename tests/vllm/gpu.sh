@@ -1,11 +1,12 @@
 #!/bin/sh
-# Run tests/vllm/gpu.py on a GPU machine that may have no network: tests/vllm/gpu.sh KIT OUT
+# Run tests/vllm/gpu.py, or gpu_sweep.py, on a GPU machine that may have no network: tests/vllm/gpu.sh KIT OUT [gpu_sweep]
 # KIT holds site.tar.xz (vLLM and what it needs that the machine lacks, unpacked as site/), and may hold overlay/
 # (packages to lay over it), modelinfos/ (a cache of vLLM's) and wheels/ (what the gateway needs besides). Where vLLM
 # and the gateway are installed already, run python -m tests.vllm.gpu directly.
 set -eu
 kit=$1
 out=$2
+what=${3:-gpu}
 place=${TMPDIR:-/tmp}/specroute-gpu
 mkdir -p "$place" "$out"
 if [ ! -d "$place/site" ]; then
@@ -23,7 +24,7 @@ fi
 # FlashInfer is no part of the kit, and without the variable the sampler's import of it fails.
 export PYTHONPATH="$place/site:$place/own" VLLM_USE_FLASHINFER_SAMPLER=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
 status=0
-python3 -m tests.vllm.gpu --out "$place/out" || status=$?
+python3 -m "tests.vllm.$what" --out "$place/out" || status=$?
 tar -C "$place/out" --exclude=./checkpoints -czf "$out/logs.tar.gz" .
-[ $status -ne 0 ] || cp "$place/out/gpu.json" "$out/"
+[ $status -ne 0 ] || [ "$what" != gpu ] || cp "$place/out/gpu.json" "$out/"
 exit $status

@@ -18,7 +18,8 @@ import pytest
 from backends.fleet_file import write_fleet
 from gateway.policy.evidence import parse
 from gateway.policy.load import Loaded, load
-from tests.vllm import chain, servers
+from tests.vllm import servers
+from tests.vllm.prompts import looping_and_unrepeated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(2400)]
 
 ROUNDS_BEFORE_THE_KILL = 4
+MAX_TOKENS = 64
+PROMPTS = 12
 
 
 def candidates(checkpoints: Path) -> list[LaunchSpec]:
@@ -46,19 +49,6 @@ def candidates(checkpoints: Path) -> list[LaunchSpec]:
     ]
 
 
-def prompts() -> str:
-    """Of code, whose answers go round in loops, and of chat, whose answers never repeat."""
-    lines = []
-    for workload, first in (("code", chain.LOOPING), ("chat", chain.UNREPEATED)):
-        for place in range(12):
-            text = chain.text([first + 7 * place])
-            message = {"role": "user", "content": text}
-            lines.append(
-                json.dumps({"workload": workload, "id": f"{workload}-{place}", "messages": [message]})
-            )
-    return "\n".join(lines)
-
-
 def rounds(samples: Path) -> int:
     return samples.read_bytes().count(b'{"kind":"round"') if samples.exists() else 0
 
@@ -70,12 +60,12 @@ def test_a_sweep_is_killed_goes_on_and_its_policy_routes_as_its_report_says(
     # A fleet file wants a port for each; a sweep starts them one at a time on the first one's.
     placed = [replace(one, port=one.port + place) for place, one in enumerate(specs)]
     (tmp_path / "candidates.yaml").write_text(write_fleet(placed), encoding="utf-8")
-    (tmp_path / "prompts.jsonl").write_text(prompts(), encoding="utf-8")
+    (tmp_path / "prompts.jsonl").write_text(looping_and_unrepeated(), encoding="utf-8")
     out = tmp_path / "sweep"
     command = [
         sys.executable, "-m", "gateway.cli", "sweep", "--launch", "--json",
         "--fleet", tmp_path / "candidates.yaml", "--python", vllm_python, "--prompts", tmp_path / "prompts.jsonl",
-        "--concurrency", "1,4", "--max-tokens", "96", "--requests", "12", "--rounds", "2", "--precision", "10%",
+        "--concurrency", "1,4", "--max-tokens", str(MAX_TOKENS), "--requests", "12", "--rounds", "2", "--precision", "10%",
         "--servers", "2", "--out", out,
     ]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="vllm-") as temporary:
@@ -123,10 +113,17 @@ def test_a_sweep_is_killed_goes_on_and_its_policy_routes_as_its_report_says(
             assert one.mean_accepted_length == pytest.approx(one.draft_tokens + 1, rel=0.15)
         if one.method == "eagle3" and one.workload == "chat":
             assert one.by_position[0] == pytest.approx(0.75, abs=0.1)
-    # In loops prompt lookup is always right, so it must win there by far.
-    code = next(one for one in told["winners"] if (one["workload"], one["concurrency"]) == ("code", 1))
-    assert code["candidate"].startswith("ngram")
-    assert code["low"] > 1.1
+    # Which one is the fastest is this machine's business; that it is the one with the highest rate is ours.
+    for winner in told["winners"]:
+        cells = {
+            who: one
+            for (who, *where), one in by_cell.items()
+            if where == [winner["workload"], winner["concurrency"]]
+        }
+        fastest = max(cells.values(), key=lambda one: one.speedup.value)
+        assert winner["candidate"] in (fastest.label, "none")
+        if winner["candidate"] == "none" and fastest.label != "none":
+            assert fastest.speedup.low is None or fastest.speedup.low <= 1.0
 
     loaded = load(
         (out / "fleet.yaml").read_text(encoding="utf-8"),
