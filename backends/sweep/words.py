@@ -147,10 +147,12 @@ def _effort(evidence: Evidence) -> str:
     if not effort.rounds:
         return ""
     saved = 1.0 - effort.rounds / effort.grid_rounds if effort.grid_rounds else 0.0
-    hours = effort.seconds / max(1e-9, 1.0 - saved) * saved
+    took = f"This took {effort.requests:,} requests in {effort.rounds} rounds and {duration(effort.seconds)}"
+    if saved < 0.01:
+        return f"{took}: nothing could be skipped."
+    hours = effort.seconds / (1.0 - saved) * saved
     return (
-        f"This took {effort.requests:,} requests in {effort.rounds} rounds and {duration(effort.seconds)}. "
-        f"Measuring every configuration everywhere to the same precision would have taken about "
+        f"{took}. Measuring every configuration everywhere to the same precision would have taken about "
         f"{effort.grid_rounds:.0f} rounds: {saved:.0%} was saved, or {duration(hours)}."
     )
 

@@ -42,11 +42,16 @@ def policy(choice: Choice, plan: FleetPlan | None, names: Mapping[str, str], tar
         "version": 1,
         "evidence": EVIDENCE,
         "models": {name: target for name in names if name != target} or None,
-        "defaults": {"baseline_share": _BASELINE_SHARE},
+        "defaults": {"baseline_share": _BASELINE_SHARE} if plan is None or _has_baseline(plan) else None,
         "routes": routes,
     }
     written = {key: value for key, value in document.items() if value is not None}
     return _HEADER.format(evidence=EVIDENCE) + to_yaml(written)
+
+
+def _has_baseline(plan: FleetPlan) -> bool:
+    servers = plan.chosen.servers
+    return BASELINE in servers or sum(servers.values()) >= BASELINE_FROM
 
 
 def _default(choice: Choice, plan: FleetPlan | None) -> dict[str, Any]:
@@ -101,9 +106,8 @@ def fleet(choice: Choice, plan: FleetPlan, spec: Callable[[Candidate], LaunchSpe
         plan: How many servers of each configuration.
         spec: What is started for a candidate.
     """
-    number = sum(plan.chosen.servers.values())
     wanted = [who for who in _ordered(plan.chosen.servers) for _ in range(plan.chosen.servers[who])]
-    if number >= BASELINE_FROM and BASELINE not in wanted:
+    if _has_baseline(plan) and BASELINE not in wanted:
         wanted[-1] = BASELINE
     specs: list[LaunchSpec] = []
     for place, who in enumerate(wanted):
