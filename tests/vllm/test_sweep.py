@@ -19,7 +19,7 @@ from backends.fleet_file import write_fleet
 from backends.sweep.model import Candidate
 from gateway.policy.evidence import parse
 from gateway.policy.load import Loaded, load
-from tests.vllm import servers
+from tests.vllm import chain, servers
 from tests.vllm.prompts import looping_and_unrepeated
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ def candidates(checkpoints: Path) -> list[LaunchSpec]:
         own("baseline", 0),
         *(own("ngram", tokens) for tokens in (2, 4, 8)),
         *(own("eagle3", tokens) for tokens in (1, 2, 3)),
+    ]
+
+
+def accepted_by_position(draft_tokens: int) -> list[float]:
+    """What EAGLE-3 brings to the answers of chat, by the language itself."""
+    known = [
+        chain.acceptance(chain.UNREPEATED + 7 * place, MAX_TOKENS, draft_tokens) for place in range(PROMPTS)
+    ]
+    steps = sum(one.steps for one in known)
+    return [
+        sum(sum(one.histogram[position + 1 :]) for one in known) / steps for position in range(draft_tokens)
     ]
 
 
