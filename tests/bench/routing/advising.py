@@ -11,6 +11,7 @@ from tests.bench.routing import fleets, jobs
 from tests.bench.routing.learned import learned
 from tests.bench.routing.peers import LeastRequests
 from tests.bench.routing.references import Oracle
+from tests.bench.routing.replaying import replayed
 
 PAIRS = 4
 """Blends of two that are simulated: those that the program thinks best."""
@@ -83,4 +84,4 @@ def composed(job):
     return {"of_best": own / best, "of_alone": own / alone, "kinds": len(chosen.servers)}
 
 
-KINDS = {"advice": advice, "compose": composed}
+KINDS = {"advice": advice, "compose": composed, "replay": replayed}

@@ -439,6 +439,38 @@ BARS = (
     ),
 )  # fmt: skip
 
+
+def replays():
+    return {
+        f"G31 {load:.0%} {other}": {
+            "kind": "replay", "fleet": ("one of each", "G31", 1), "mix": "equal", "load": load, "other": other,
+        }
+        for load in (0.1, 0.3)
+        for other in ("by workload", "least requests", "learned")
+    }  # fmt: skip
+
+
+def judge_replays(figures):
+    return [
+        Criterion(
+            "truth inside the interval, least share", min(over(figures, "learned", "inside").values()), 0.9
+        ),
+        Criterion(
+            "the same of the difference, least share",
+            min(over(figures, "learned", "difference_inside").values()),
+            0.9,
+        ),
+        Criterion("off by, mean, most", max(over(figures, "learned", "off").values()), 0.05, at_most=True),
+    ]
+
+
+REPLAY = Bar(
+    14, "estimates from a log", replays(), ("learned",), judge_replays,
+    ("G31 10% by workload", "G31 30% learned"),
+)  # fmt: skip
+"""Not a bar of the yardstick: a demand on ``specroute replay``. Its 95 % interval is to hold the truth; ask for
+``--bars 14 --seeds 100``."""
+
 SLACK = 0.02
 """Points by which a bar may be missed on engines whose form no learner assumes."""
 

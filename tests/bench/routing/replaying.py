@@ -57,7 +57,10 @@ def replayed(job):
     )
     chosen = {}
     router = GatewayRouter(
-        models, logging_policy(target), seed=job["seed"], on_choice=lambda one: chosen.update({one.request.serial: one})
+        models,
+        logging_policy(target),
+        seed=job["seed"],
+        on_choice=lambda one: chosen.update({one.request.serial: one}),
     )
     log = simulate(setup, router)
     logged = []
@@ -89,7 +92,10 @@ def replayed(job):
         "seen": seen,
         "was": said.logged.value,
         "inside": float(abs(said.seconds.value - seen) <= said.seconds.error),
+        "difference_inside": float(
+            abs(said.difference.value - (seen - said.logged.value)) <= said.difference.error
+        ),
         "evidence": said.evidence,
         "requests": len(logged),
-        "off": float(np.log(said.seconds.value / seen)),
+        "off": abs(float(np.log(said.seconds.value / seen))),
     }

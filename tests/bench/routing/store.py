@@ -29,6 +29,8 @@ CORE = (
     "backends/fleetsim/gateway.py", "tests/bench/routing/learned.py",
 )  # fmt: skip
 ADVICE = ("gateway/runtime/advice.py", "tests/bench/routing/advising.py")
+REPLAY = ("gateway/core/replay.py", "gateway/core/virtual.py", "tests/bench/routing/replaying.py")
+BESIDE = {"advice": ADVICE, "compose": ADVICE, "replay": REPLAY}
 OURS = ("tests/bench/routing/fleets.py", "tests/bench/routing/jobs.py", "tests/bench/routing/peers.py")
 
 
@@ -47,7 +49,7 @@ def digest(paths):
 def key(job):
     """Name of a job's result: another one as soon as the code that it runs is another."""
     ours = CORE if job["policy"] == "learned" else ()
-    code = digest(ENGINE + OURS + ours + (ADVICE if job["kind"] in {"advice", "compose"} else ()))
+    code = digest(ENGINE + OURS + ours + BESIDE.get(job["kind"], ()))
     return f"{code} {json.dumps(job, sort_keys=True)}"
 
 
