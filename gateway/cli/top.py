@@ -117,6 +117,7 @@ def render(found: dict[str, Any], url: str) -> RenderableType:
         _positions(found["positions"]),
         _fleet(backends),
         _decisions(found["decisions"][:_DECISIONS]),
+        _advice(found["status"]["learning"]["statements"]),
     )
 
 
@@ -198,6 +199,12 @@ def _fleet(backends: list[dict[str, Any]]) -> Table:
             escape(backend["reason"]),
         )
     return table
+
+
+def _advice(statements: dict[str, list[str]]) -> RenderableType:
+    from rich.text import Text
+
+    return Text("\n".join(f"{target}: {words}" for target, said in statements.items() for words in said))
 
 
 def _decisions(lines: list[dict[str, Any]]) -> Table:

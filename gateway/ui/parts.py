@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 SHOWN: Final = ("speed", "gain", "acceptance")
 """What the heat map may show."""
 
+_MODES: Final = {
+    "static": "does not decide: the policy's lists do",
+    "shadow": "only watches",
+    "canary": "decides for a share of the requests",
+    "auto": "decides",
+    "frozen": "decides and learns no more",
+}
 _STEPS: Final = 9
 _GAIN_RANGE: Final = 1.0
 
@@ -123,6 +130,25 @@ def policy(status: dict[str, Any]) -> Html:
         ),
         *(tag("pre", each["text"], class_="problem") for each in told),
     )  # fmt: skip
+
+
+def advice(learning: dict[str, Any]) -> Html:
+    """Who decides, the roles of servers, and what is advised."""
+    roles = [
+        tag("li", tag("strong", service), " ", ", ".join(members))
+        for by_service in learning["roles"].values()
+        for service, members in by_service.items()
+    ]
+    said = [
+        tag("li", tag("strong", target), ": ", words)
+        for target, statements in learning["statements"].items()
+        for words in statements
+    ]
+    return join(
+        tag("p", "The learnt score ", tag("strong", _MODES.get(learning["mode"], learning["mode"])), "."),
+        join(tag("h3", "Servers kept for"), tag("ul", *roles)) if roles else Html(),
+        join(tag("h3", "Advice"), tag("ul", *said)) if said else Html(),
+    )
 
 
 def decision(line: Line) -> Html:

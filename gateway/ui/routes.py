@@ -115,6 +115,7 @@ class Page:
             parts.live("positions-part", parts.positions(found["positions"])),
             parts.live("fleet-part", parts.fleet(backends)),
             parts.live("policy-part", parts.policy(status["policy"])),
+            parts.live("advice-part", parts.advice(status["learning"])),
         )
         return HTMLResponse(body, headers=HEADERS)
 

@@ -32,6 +32,7 @@ BOARD: dict[str, Any] = {
     "status": {
         "policy": {"revision": "p1", "problems": [], "warnings": []},
         "fleet": {"backends": [BACKEND]},
+        "learning": {"mode": "auto", "roles": {}, "statements": {"org/T": ["consolidate on [fast]"]}},
     },
     "decisions": [
         {"unix": 1_800_000_000.0, "workload": "math", "backend": "", "why": "no [bold]backend[/]", "status": "rejected",
@@ -74,7 +75,7 @@ def test_everything_is_shown() -> None:
     text = shown(BOARD)
     for words in (
         "12.3 requests/s, 7 open, 2 waiting, 25.00% failed", "99 tok/s a stream", "12,345 tok/s in all",
-        "1.50x no speculation", "policy p1", "mtp-4", "3/64", "90%", "61%", "ready", "rejected 503", "nowhere",
+        "org/T: consolidate on [fast]", "1.50x no speculation", "policy p1", "mtp-4", "3/64", "90%", "61%", "ready", "rejected 503", "nowhere",
     ):  # fmt: skip
         assert words in text
     assert "idle" not in text
@@ -88,7 +89,7 @@ def test_words_from_outside_are_no_markup() -> None:
 def test_a_backend_that_is_out_and_a_kept_policy_are_said() -> None:
     out = BACKEND | {"available": False, "unavailable": "unhealthy", "reason": "[connect] refused"}
     policy = {"revision": "p1", "problems": [{"text": "x"}], "warnings": []}
-    text = shown(BOARD | {"status": {"policy": policy, "fleet": {"backends": [out]}}})
+    text = shown(BOARD | {"status": BOARD["status"] | {"policy": policy, "fleet": {"backends": [out]}}})
     assert "unhealthy" in text
     assert "[connect] refused" in text
     assert "the last good policy is kept" in text

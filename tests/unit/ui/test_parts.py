@@ -93,6 +93,21 @@ def test_a_policy_that_was_kept_shows_the_mistake() -> None:
     assert "policy.yaml:3:1: &lt;what&gt;" in found
 
 
+def test_advice_is_said_in_words_and_roles_are_listed() -> None:
+    silent = {"mode": "static", "roles": {}, "statements": {}}
+    assert "does not decide" in parts.advice(silent)
+    assert "<ul>" not in parts.advice(silent)
+    found = parts.advice(
+        {
+            "mode": "auto",
+            "roles": {"org/T": {"bulk": ["a", "b"]}},
+            "statements": {"org/T": ["consolidate on <b>"]},
+        }
+    )
+    assert "<strong>bulk</strong> a, b" in found
+    assert "consolidate on &lt;b&gt;" in found
+
+
 def test_numbers_that_are_not_known_are_dashes() -> None:
     keys = (
         "requests_per_second", "failed_share", "open", "waiting", "stream_speed", "output_tokens_per_second",

@@ -22,6 +22,7 @@ __all__ = ["board"]
 STATUS = {
     "policy": {"revision": "r", "fleet_revision": "f", "routes": ["a"], "problems": [], "warnings": []},
     "fleet": {"revision": "f", "backends": []},
+    "learning": {"mode": "auto", "share": 1.0, "explored": 0, "roles": {}, "statements": {}},
 }
 
 
