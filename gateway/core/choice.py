@@ -12,7 +12,7 @@ from gateway.core.scorers import SCORERS
 from gateway.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from gateway.core.fleet import BackendState
     from gateway.core.scorers import Costing
@@ -121,6 +121,14 @@ class Ordered:
         if self.chances is not None:
             return self.chances.get(candidate.backend, 0.0)
         return (candidate in self.cheapest) / self.equals
+
+    def led_by(self, backends: Container[str], draw: Draw) -> Ordered:
+        """The same candidates, but some before all others; at least one of them is there."""
+        before = [one for one in self.candidates if one.backend in backends]
+        after = (one for one in self.candidates if one.backend not in backends)
+        equals = sum(one.cost == before[0].cost for one in before)
+        turn = int(draw.tie * equals)
+        return Ordered((*before[turn:equals], *before[:turn], *before[equals:], *after), equals)
 
     def mixed(self, other: Ordered, share: float) -> Ordered:
         """The same order, where it is taken with a probability and another order otherwise."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core import reasons
-from gateway.core.choice import Candidate, CostPart, Draw, Ordered, learned, order
+from gateway.core.choice import FEW, Candidate, CostPart, Draw, Ordered, learned, order
 from gateway.core.classes import DEFAULT
 from gateway.core.filters import incapable, unavailable
 from gateway.core.policy import STATIC
@@ -300,26 +300,22 @@ def _choose(
     by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
     if policy.learning.mode == STATIC:
         return by_routes, ""
-    candidates, rest = costing.candidates, []
+    candidates, own = costing.candidates, None
     if plan is not None:
         states = [state for state, _ in candidates]
         places = inside(states, plan, service, costing.now, costing.stale_after)
         if not places and takes:
             return None, ""
-        if service.limits.any and len(places) < route.max_attempts:
-            rest = [one for at, one in enumerate(candidates) if at not in places]
-        candidates = [candidates[at] for at in places] or candidates
+        own = [candidates[at] for at in places]
+        # Where its own servers fail, a request with limits may go to others.
+        if not service.limits.any or len(candidates) > FEW:
+            candidates, own = own or candidates, None
     roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
-    by_seconds = learned(
-        replace(costing, candidates=candidates),
-        draw,
-        route.max_attempts,
-        explore,
-        roll if roll >= 0.0 else 1.0,
-    )
-    if rest:
-        others = learned(replace(costing, candidates=rest), draw, route.max_attempts, 0.0, 1.0)
-        by_seconds = replace(by_seconds, candidates=(*by_seconds.candidates, *others.candidates))
+    if len(candidates) < len(costing.candidates):
+        costing = replace(costing, candidates=candidates)
+    by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
+    if own is not None and len(own) < len(candidates):
+        by_seconds = by_seconds.led_by({state.backend.name for state, _ in own}, draw)
     if by_routes is None:
         return by_seconds, ""
     if not takes:

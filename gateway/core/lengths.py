@@ -49,6 +49,7 @@ class Lengths:
     _prompts: dict[str, _Mean] = field(default_factory=dict)
     _all: _Mean = field(default_factory=_Mean)
     _steps: dict[str, _Mean] = field(default_factory=dict)
+    _published: Mapping[str, float] | None = None
     _tokens: float = _TRUST * _USUAL
     _chars: float = _TRUST * _USUAL * CHARS_PER_TOKEN
 
@@ -62,6 +63,7 @@ class Lengths:
             mean = self._by_workload.setdefault(workload, _Mean())
             mean.add(max(1.0, known[workload] + off), share, _MEMORY)
         self._all.add(tokens, 1.0, _MEMORY)
+        self._published = None
         if prompt_tokens and prompt_chars:
             keep = 1.0 - 1.0 / _MEMORY
             self._tokens = keep * self._tokens + prompt_tokens
@@ -83,8 +85,10 @@ class Lengths:
 
     @property
     def output_tokens(self) -> Mapping[str, float]:
-        """Mean length of an answer by workload."""
-        return {workload: self._of(workload) for workload in {**self.prior, **self._by_workload}}
+        """Mean length of an answer by workload; the same object until there is another answer."""
+        if self._published is None:
+            self._published = {name: self._of(name) for name in {**self.prior, **self._by_workload}}
+        return self._published
 
     @property
     def prompt_tokens(self) -> Mapping[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,7 +27,7 @@ START_STEPS: Final = 1.5
 CHARS_PER_TOKEN: Final = 4.0
 """Characters in a token until requests have told."""
 
-LIKELY: Final = 0.02
+LIKELY: Final = 0.05
 """Class probability below which a class does not count in a prediction."""
 
 
@@ -175,21 +176,46 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
         queue: Requests on the server, running and waiting, this one not counted.
         cached_tokens: Prompt tokens that the server has in its prefix cache.
     """
-    steps = tokens = 0.0
-    known, lengths = model.steps_per_token, model.output_tokens
-    most = request.max_tokens
-    for cell, share in request.classes:
-        length = lengths.get(cell[0], model.other_output_tokens)
-        if most is not None and length > most:
-            length = most
-        tokens += share * length
-        steps += share * length * known.get(cell, model.other_steps_per_token)
+    expected = weigh(request, model.output_tokens, model.other_output_tokens)
+    return at_load(model, request, expected, queue, cached_tokens)
+
+
+Expected = tuple[float, tuple[tuple[Cell, float], ...]]
+"""Expected output tokens of a request: all, and the part of each likely cell."""
+
+
+def weigh(request: Ask, lengths: Mapping[str, float], other: float) -> Expected:
+    """How many tokens a request is expected to get.
+
+    Args:
+        request: The request.
+        lengths: Mean output tokens by workload.
+        other: The same for workloads that are not in it.
+    """
+    most = math.inf if request.max_tokens is None else request.max_tokens
+    parts = tuple((cell, share * min(lengths.get(cell[0], other), most)) for cell, share in request.classes)
+    return sum([tokens for _, tokens in parts]), parts
+
+
+def at_load(
+    model: ServerModel, request: Ask, expected: Expected, queue: float, cached_tokens: float = 0.0
+) -> Prediction:
+    """The prediction for a request whose expected tokens are known; arguments as of :func:`predict`."""
+    tokens, parts = expected
+    known, other = model.steps_per_token, model.other_steps_per_token
+    steps = 0.0
+    for cell, part in parts:
+        steps += part * known.get(cell, other)
     prompt = request.prompt_tokens
     if prompt is None:
         prompt = request.prompt_chars / model.chars_per_token
     prefill = max(0.0, prompt - cached_tokens) * model.prefill_seconds
     batch = min(queue, model.max_running - 1.0)
-    now, then = model.step(batch), model.step(batch + 1.0)
+    table, whole = model.step_seconds, int(batch)
+    if whole == batch and whole < len(table) - 1:
+        now, then = table[whole], table[whole + 1]
+    else:
+        now, then = model.step(batch), model.step(batch + 1.0)
     # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
     wait = (queue - batch) * model.mean_steps * then / model.max_running if queue > batch else 0.0
     stretch = model.stretch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.predict import Ask, Home, ServerModel, predict
+from gateway.core.predict import Ask, Home, ServerModel, at_load, weigh
 from gateway.core.values import value
 
 if TYPE_CHECKING:
@@ -72,10 +72,14 @@ def seconds(costing: Costing) -> list[float]:
     now, stale_after, ask, home = costing.now, costing.stale_after, costing.ask, costing.home
     limits = costing.limits if costing.limits is not None and costing.limits.any else None
     costs = []
+    lengths: object = None
     for state, _ in costing.candidates:
         at_home = home is not None and home.backend == state.backend.name
         model, queue = state.model or _UNKNOWN, state.queue(now, stale_after)
-        found = predict(model, ask, queue, home.tokens if at_home and home is not None else 0.0)
+        if model.output_tokens is not lengths:  # servers of one target share them
+            lengths = model.output_tokens
+            expected = weigh(ask, model.output_tokens, model.other_output_tokens)
+        found = at_load(model, ask, expected, queue, home.tokens if at_home and home is not None else 0.0)
         cost = found.completion + HARM * found.harm
         if limits is not None:
             cost += _missed(model, found, queue, limits)

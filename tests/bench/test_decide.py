@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import gc
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.core.classes import ServiceClass
+from gateway.core.classify import Classification
+from gateway.core.curve import affine
 from gateway.core.decide import Decision, Draw, decide
-from gateway.core.policy import Selector
-from tests.factories import ANY, classification, features, load, policy, prefer, route, snapshot, state
+from gateway.core.features import WORKLOADS
+from gateway.core.fleet import Guide
+from gateway.core.plan import Limits, Plan
+from gateway.core.policy import AUTO, Learning, Selector
+from gateway.core.predict import STRATA, Cell, ServerModel
+from tests.factories import (
+    ANY,
+    TARGET,
+    classification,
+    features,
+    load,
+    policy,
+    prefer,
+    route,
+    snapshot,
+    state,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +84,41 @@ def fleet(backends: int) -> Snapshot:
 def test_decide(benchmark: BenchmarkFixture, backends: int, by: Route, explore: float) -> None:
     seen, rules, request, label = fleet(backends), policy(by), features(), classification()
     found = benchmark(decide, request, label, seen, rules, Draw(explore, 0.5), NOW)
+    assert isinstance(found, Decision)
+
+
+LEARNT = ServerModel(
+    steps_per_token={
+        Cell(label, bin_, how): 0.3 for label in WORKLOADS for bin_ in range(4) for how in STRATA
+    },
+    step_seconds=affine(0.02, 1.0),
+    output_tokens=dict.fromkeys(WORKLOADS, 300.0),
+    measured=100.0,
+)
+INTERACTIVE = ServiceClass("interactive", limits=Limits(tpot=0.05))
+LIKELY = Classification(
+    "math", 0.6, "model:m", dict.fromkeys(WORKLOADS, 0.02) | {"math": 0.6, "code": 0.22, "chat": 0.1}
+)
+
+
+def learnt(backends: int, *, roles: bool) -> Snapshot:
+    """The same servers, with what was learnt of each configuration, and maybe with roles."""
+    states = [
+        replace(one, model=replace(LEARNT, fingerprint=one.backend.method)) for one in fleet(backends).states
+    ]
+    names = [one.backend.name for one in states]
+    kept = frozenset(names[: len(names) // 4])
+    plan = Plan({"interactive": kept, "default": frozenset(names) - kept}, dict.fromkeys(kept, 20))
+    return snapshot(*states, guide=Guide(plan={TARGET: plan}) if roles else None)
+
+
+@pytest.mark.parametrize("backends", [8, 100, 1000])
+@pytest.mark.parametrize("roles", [pytest.param(False, id="alone"), pytest.param(True, id="roles")])
+def test_decide_by_what_was_learnt(benchmark: BenchmarkFixture, backends: int, roles: bool) -> None:
+    seen = learnt(backends, roles=roles)
+    rules = policy(route(prefer=(ANY,)), learning=Learning(AUTO, 1.0, explore=0.03))
+    service = INTERACTIVE if roles else None
+    found = benchmark(decide, features(), LIKELY, seen, rules, Draw(0.5, 0.5), NOW, None, service)
     assert isinstance(found, Decision)
 
 
