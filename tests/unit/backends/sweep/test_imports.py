@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from backends.sweep.imports import UnknownResultError, evidence, parse
 from backends.sweep.model import BASELINE, Candidate
 from gateway.policy.evidence import Machine
 
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "bench"
 MTP = Candidate("mtp", 3)
 
 
@@ -80,6 +82,16 @@ def test_a_result_of_vllm_bench_serve_is_read() -> None:
     assert rate.low is not None
     assert rate.high is not None
     assert rate.low <= 100.0 <= rate.high
+
+
+def test_what_vllm_bench_serve_wrote_is_read() -> None:
+    """Of 240 requests at a simulated server, without ``--save-detailed``."""
+    (one,) = parse((FIXTURES / "vllm-0.32.0.json").read_text(encoding="utf-8"))
+    assert (one.model, one.day, one.concurrency, one.requests) == ("Qwen/Qwen3-8B", "2026-11-30", 8, 240)
+    assert one.tokens_per_second.value == pytest.approx(1605.4, abs=0.1)
+    assert one.mean_accepted_length == pytest.approx(5.09, abs=0.01)
+    assert one.tpot == pytest.approx(0.00484, abs=1e-4)
+    assert len(one.by_position) == 7
 
 
 def test_without_details_there_is_a_value_and_no_interval() -> None:
