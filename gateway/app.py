@@ -197,6 +197,7 @@ class Gateway:
             explained=lambda body: _explained(routes, body),
             models=routes.model_names,
             body_limit=settings.body_limit,
+            workers=settings.workers,
         )
         self._control.include_router(page.router())
 

@@ -128,6 +128,8 @@ def _heading(found: dict[str, Any], url: str) -> RenderableType:
     line = Text()
     line.append(f"{url}", style="bold")
     line.append(f"  policy {policy['revision']}")
+    if found["workers"] > 1:
+        line.append(f"  one of {found['workers']} workers and its share")
     if policy["problems"]:
         line.append("  the files have a mistake, the last good policy is kept", style="bold red")
     line.append(f"\n{totals['requests_per_second']:.1f} requests/s, {totals['open']} open, ")

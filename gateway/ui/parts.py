@@ -59,6 +59,12 @@ def totals(found: dict[str, Any]) -> Html:
     )  # fmt: skip
 
 
+def share(workers: int) -> Html:
+    """That the page shows one process of several, where it does."""
+    words = f"One of {workers} worker processes and its share of the traffic; /metrics has all of them."
+    return tag("p", words, class_="note") if workers > 1 else Html()
+
+
 def heat_map(cells: list[dict[str, Any]], backends: list[dict[str, Any]], shown: str) -> Html:
     """Workloads by backends; backends without traffic are columns, too."""
     if not cells:

@@ -58,6 +58,7 @@ class Page:
         status: Gives what ``/status`` says.
         explained: Gives where a request with this body would go, or what is wrong with the body.
         models: Gives the names that clients may send as ``model``.
+        workers: Processes of the gateway, of which this is one.
     """
 
     board: Board
@@ -66,6 +67,7 @@ class Page:
     explained: Callable[[bytes], Explanation | str]
     models: Callable[[], list[str]]
     body_limit: int
+    workers: int = 1
     _viewers: int = field(default=0, init=False)
 
     def router(self) -> APIRouter:
@@ -97,6 +99,7 @@ class Page:
         return JSONResponse(
             {
                 **self.board.state(window),
+                "workers": self.workers,
                 "status": self.status(),
                 "decisions": [
                     {name: getattr(line, name) for name in line.__slots__}
@@ -110,7 +113,11 @@ class Page:
         found, status = self.board.state(window), self.status()
         backends = status["fleet"]["backends"]
         body = join(
-            parts.live("totals-part", tag("ul", parts.totals(found["totals"]), class_="tiles")),
+            parts.live(
+                "totals-part",
+                tag("ul", parts.totals(found["totals"]), class_="tiles"),
+                parts.share(self.workers),
+            ),
             parts.live("heat-part", parts.heat_map(found["cells"], backends, show)),
             parts.live("positions-part", parts.positions(found["positions"])),
             parts.live("fleet-part", parts.fleet(backends)),

@@ -1,4 +1,4 @@
-"""What concerns all workers of a gateway when a request for it reaches one of them: metrics and reloads."""
+"""What concerns all workers of a gateway when a request for it reaches one: metrics, reloads, the page."""
 
 from __future__ import annotations
 
@@ -16,14 +16,27 @@ if TYPE_CHECKING:
 HEADER: Final = b"x-specroute-sibling"
 """On what one worker asks of another, which is not to ask the others in turn."""
 
+_OF_THE_CONNECTION: Final = frozenset({
+    b"host", b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"content-encoding",
+    b"accept-encoding",
+})  # fmt: skip
+_PAGE_TIMEOUT: Final = 20.0
+"""Seconds between two chunks; the stream of decisions says nothing for as long as nothing ends."""
+
 TIMEOUT: Final = 2.0
 """Seconds that a worker may take to answer another; after that it is left out."""
+
+SPOKESMAN: Final = 0
+"""The worker that the status page shows: it asks several times a second, and must see one and the same."""
 
 _log = logging.getLogger(__name__)
 
 
 class Siblings:
-    """Goes before a worker's application: metrics come from all workers, and a reload goes to all."""
+    """Goes before a worker's application.
+
+    Metrics come from all workers, a reload goes to all, and the status page is that of the first.
+    """
 
     def __init__(
         self, app: Callable[[Scope, Receive, Send], Awaitable[None]], addresses: Sequence[str], own: int
@@ -43,19 +56,53 @@ class Siblings:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
         asked = (scope["method"], scope["path"]) if scope["type"] == "http" else None
-        if asked in {("GET", "/metrics"), ("POST", "/-/reload")} and all(
-            name != HEADER for name, _ in scope["headers"]
-        ):
+        if asked is not None and all(name != HEADER for name, _ in scope["headers"]):
+            if self._own != SPOKESMAN and _of_the_page(asked[1]):
+                await self._forward(scope, receive, send)
+                return
             if asked == ("GET", "/metrics"):
                 await self._metrics(send)
                 return
-            others = [address for number, address in enumerate(self._addresses) if number != self._own]
-            await asyncio.gather(*(self._ask("POST", address + "/-/reload") for address in others))
+            if asked == ("POST", "/-/reload"):
+                others = [address for number, address in enumerate(self._addresses) if number != self._own]
+                await asyncio.gather(*(self._ask("POST", address + "/-/reload") for address in others))
         await self._app(scope, receive, send)
 
     async def close(self) -> None:
         """Close the connections to the others."""
         await self._client.aclose()
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the first worker answer; if it is not there, this one does."""
+        query = scope["query_string"].decode("latin-1")
+        url = f"{self._addresses[SPOKESMAN]}{scope['path']}{f'?{query}' if query else ''}"
+        kept = [(name, value) for name, value in scope["headers"] if name not in _OF_THE_CONNECTION]
+        body = bytearray()
+        while (event := await receive())["type"] == "http.request":
+            body += event.get("body", b"")
+            if not event.get("more_body"):
+                break
+        request = self._client.build_request(
+            scope["method"], url, headers=[*kept, (HEADER, b"1")], content=bytes(body), timeout=_PAGE_TIMEOUT
+        )
+        try:
+            answer = await self._client.send(request, stream=True)
+        except httpx.HTTPError as error:
+            _log.warning("the first worker gives no answer: %r", error)
+
+            async def again() -> dict[str, object]:
+                return {"type": "http.request", "body": bytes(body)}
+
+            await self._app(scope, again, send)
+            return
+        try:
+            headers = [(n.lower(), v) for n, v in answer.headers.raw if n.lower() not in _OF_THE_CONNECTION]
+            await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+            async for chunk in answer.aiter_bytes():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            await answer.aclose()
 
     async def _metrics(self, send: Send) -> None:
         asking = (self._ask("GET", address + "/metrics") for address in self._addresses)
@@ -76,6 +123,10 @@ class Siblings:
         except httpx.HTTPError as error:
             _log.warning("worker at %s gives no answer: %r", url, error)
             return None
+
+
+def _of_the_page(path: str) -> bool:
+    return path in {"/ui", "/-/board"} or path.startswith("/ui/")
 
 
 def merged(texts: Iterable[tuple[int, str]]) -> str:

@@ -144,3 +144,22 @@ async def test_a_port_that_is_taken_is_told_and_nobody_shares_it_unasked(tmp_pat
         async with workers(tmp_path / "other", servers, port=port) as (second, said):
             assert await second.wait() == 2
             assert f"cannot listen on 127.0.0.1:{port}" in said
+
+
+async def test_the_status_page_is_always_that_of_one_worker(tmp_path, servers):
+    async with workers(tmp_path, servers, count=3) as (_, url):
+        for _ in range(12):
+            assert await post(url) == 200
+        seen = set()
+        for _ in range(12):
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
+                session.get(f"{url}/-/board") as answer,
+            ):
+                board = await answer.json()
+                seen.add(tuple(decision["request_id"] for decision in board["decisions"]))
+                assert board["workers"] == 3
+        assert len(seen) == 1
+        async with aiohttp.ClientSession(url) as session, session.get("/ui/decisions") as stream:
+            assert stream.status == 200
+            assert (await stream.content.readline()).startswith(b"retry:")

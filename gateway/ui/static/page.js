@@ -43,7 +43,8 @@ function draw(id, names, data, options) {
   charts[id] = { shape, plot: new uPlot({ width, height: HEIGHT, cursor: { y: false }, ...options }, data, place) };
 }
 
-function drawPositions(rows) {
+// A backend has one colour in both charts.
+function drawPositions(rows, backends) {
   const most = Math.max(0, ...rows.map((row) => row.shares.length));
   const places = Array.from({ length: most }, (_, at) => at);
   const lines = rows.map((row) => places.map((at) => row.shares[at] ?? null));
@@ -53,8 +54,8 @@ function drawPositions(rows) {
     axes: axes({ incrs: [1] }, { values: (_, ticks) => ticks.map(percent) }),
     series: [
       { label: "position", value: (_, value) => (value === null ? "–" : value) },
-      ...rows.map((row, at) => ({
-        label: row.backend, stroke: series(at), width: 2, points: { show: true, size: 5 }, value: (_, value) => percent(value),
+      ...rows.map((row) => ({
+        label: row.backend, stroke: series(backends.indexOf(row.backend)), width: 2, points: { show: true, size: 5 }, value: (_, value) => percent(value),
       })),
     ],
   });
@@ -91,7 +92,7 @@ function fillModels(models) {
 function drawAll() {
   if (!lastData) return;
   shownShares = lastData.shares;
-  drawPositions(lastData.positions);
+  drawPositions(lastData.positions, Object.keys(lastData.shares.backends));
   drawShares(lastData.shares);
   fillModels(lastData.models);
 }

@@ -17,6 +17,7 @@ BACKEND = {
     "in_flight": 3, "limit": 64, "running": 2, "waiting": None, "kv_usage": 0.5,
 }  # fmt: skip
 BOARD: dict[str, Any] = {
+    "workers": 1,
     "totals": {
         "requests_per_second": 12.34, "failed_share": 0.25, "open": 7, "waiting": 2, "stream_speed": 98.7,
         "output_tokens_per_second": 12345.0, "acceptance_rate": 0.5, "gain_over_baseline": 1.5,
@@ -79,6 +80,8 @@ def test_everything_is_shown() -> None:
     ):  # fmt: skip
         assert words in text
     assert "idle" not in text
+    assert "workers" not in text
+    assert "one of 4 workers" in shown(BOARD | {"workers": 4})
     assert "mistake" not in text
 
 

@@ -57,6 +57,11 @@ def test_one_speed_alone_is_neither_fast_nor_slow() -> None:
     )
 
 
+def test_one_of_several_workers_says_so() -> None:
+    assert parts.share(1) == ""
+    assert "One of 4 worker processes" in parts.share(4)
+
+
 def test_no_traffic_is_said() -> None:
     assert "No request has ended" in parts.heat_map([], BACKENDS, "speed")
     assert "No answer has told" in parts.positions([])

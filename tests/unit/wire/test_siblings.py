@@ -126,3 +126,21 @@ async def test_what_is_no_request_passes():
 
     await Siblings(app, [], 0)({"type": "lifespan"}, asyncio.Queue().get, None)
     assert seen == ["lifespan"]
+
+
+@pytest.mark.parametrize("path", ["/ui", "/ui/live", "/-/board"])
+async def test_the_page_is_that_of_the_first_worker(path):
+    others = Others("the first one's", "", "")
+    answer = await ask(worker(others, 3), "GET", path)
+    assert (answer.status, answer.body) == (200, b"the first one's")
+    assert answer.headers[b"content-type"] == b"text/plain; version=0.0.4"
+    assert others.asked == [("GET", 0, path, True)]
+
+
+async def test_the_first_worker_serves_its_page_itself_and_so_does_another_where_it_is_gone():
+    first = Siblings(own, ["http://w0", "http://w1"], 0)
+    assert (await ask(first, "GET", "/ui")).body == b"/ui"
+    await first.close()
+    gone = worker(Others(httpx.ConnectError("gone"), ""), 2)
+    assert (await ask(gone, "GET", "/ui")).body == b"/ui"
+    assert (await ask(gone, "POST", "/ui/explain")).body == b"/ui/explain"
