@@ -138,9 +138,13 @@ class Pipe:
             self._protocol.held_back.add(self)
 
     def on_lost(self, call: Callable[[], None] | None) -> None:
-        """Call this once the client has left, instead of what was to be called before; None calls nothing."""
+        """Call this once the client has left, instead of what was to be called before.
+
+        None ends the exchange: nothing is called any more, not for room either.
+        """
         self._lost = call
         if call is None:
+            self._room = None  # it knows the client, and the client this pipe
             self._protocol.watched.discard(self)
         elif self._cycle.disconnected:
             self._protocol.loop.call_soon(self.lost)
