@@ -89,6 +89,9 @@ async def leave(url, identity, rng):
     _, writer = await asyncio.open_connection(host, int(port))
     writer.write(asked[:sent])
     if sent == len(asked):
+        behind = rng.choice((0.0, 0.5)) * stay
+        stay -= behind
+        await asyncio.sleep(behind)
         writer.write(rng.choice((b"", b"", b"", PROBE, PROBE * 9, asked, asked[:-1], LARGE)))
     await asyncio.sleep(stay)
     left = asyncio.get_running_loop().time()
