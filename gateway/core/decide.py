@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.core import reasons
-from gateway.core.choice import FEW, Candidate, CostPart, Draw, Ordered, learned, order
+from gateway.core.choice import Candidate, CostPart, Draw, order
+from gateway.core.choose import choose
 from gateway.core.classes import DEFAULT
 from gateway.core.filters import incapable, unavailable
 from gateway.core.policy import STATIC
 from gateway.core.predict import ask
 from gateway.core.refusal import back_in, refusal, why_rejected
-from gateway.core.roles import inside
 from gateway.core.scorers import ANYTHING, PREDICTING, Costing
 from gateway.core.selectors import Ranking, matches
 from gateway.core.values import value
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gateway.core.classify import Classification
     from gateway.core.features import Features
     from gateway.core.fleet import BackendState, Snapshot
-    from gateway.core.plan import Plan
     from gateway.core.policy import Policy, Route
     from gateway.core.predict import Home
 
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     """A state with its rank in the route's preferences."""
 
 __all__ = ["Candidate", "CostPart", "Decision", "Draw", "NoCandidate", "Rejected", "decide"]
-
-_CANARY: Final = 100
-"""Place of the number that decides who decides, among those that come from a draw."""
 
 
 # A tuple, as there is one for each backend that is out, which may be a thousand.
@@ -172,7 +168,7 @@ def decide(
     asked = ask(features, classification) if predicts else ANYTHING
     costing = Costing(chosen_from, now, policy.stale_after, asked, home, service.limits)
     explores = policy.learning.explore if free and classification.label in snapshot.guide.explorable else 0.0
-    usual, shadow = _choose(costing, route, policy, snapshot.guide.plan.get(target), service, draw, explores)
+    usual, shadow = choose(costing, route, policy, snapshot.guide.plan.get(target), service, draw, explores)
     if usual is None:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
@@ -280,45 +276,3 @@ def _reason(features: Features, pool: _Sorted) -> str:
     if not pool.capable:
         return reasons.NONE_CAPABLE
     return reasons.ONLY_CANDIDATE if len(pool.capable) == 1 else reasons.LOWEST_COST
-
-
-def _choose(
-    costing: Costing,
-    route: Route,
-    policy: Policy,
-    plan: Plan | None,
-    service: ServiceClass,
-    draw: Draw,
-    explore: float,
-) -> tuple[Ordered | None, str]:
-    """Candidates in order by who decides, and what the learnt score would take where it does not.
-
-    None in place of the candidates where the request should wait for a server that its class may use.
-    """
-    share = policy.learning.share
-    takes = draw.another(_CANARY) < share
-    by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
-    if policy.learning.mode == STATIC:
-        return by_routes, ""
-    candidates, own = costing.candidates, None
-    if plan is not None:
-        states = [state for state, _ in candidates]
-        places = inside(states, plan, service, costing.now, costing.stale_after)
-        if not places and takes:
-            return None, ""
-        own = [candidates[at] for at in places]
-        # Where its own servers fail, a request with limits may go to others.
-        if not service.limits.any or len(candidates) > FEW:
-            candidates, own = own or candidates, None
-    roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
-    if len(candidates) < len(costing.candidates):
-        costing = replace(costing, candidates=candidates)
-    by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
-    if own is not None and len(own) < len(candidates):
-        by_seconds = by_seconds.led_by({state.backend.name for state, _ in own}, draw)
-    if by_routes is None:
-        return by_seconds, ""
-    if not takes:
-        by_seconds, by_routes = by_routes, by_seconds
-        share = 1.0 - share
-    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.candidates[0].backend

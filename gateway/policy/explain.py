@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from gateway.core import reasons
 from gateway.core.classify import reason
 from gateway.core.decide import Decision
-from gateway.core.predict import ask, predict
+from gateway.core.predict import ask
 from gateway.core.scorers import PREDICTING
 from gateway.core.selectors import matches
 from gateway.policy.conditions import conditions, describe
+from gateway.policy.predicted import method_words, named_words, predicted_words, service_words
 from gateway.policy.registry import SCORERS
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from gateway.core.decide import Candidate, NoCandidate
     from gateway.core.features import Features
     from gateway.core.fleet import Backend, BackendState, Snapshot
-    from gateway.core.plan import Plan
     from gateway.core.policy import Policy, Route
     from gateway.core.predict import Ask
 
@@ -143,7 +143,7 @@ class Explanation:
 
     def __str__(self) -> str:
         """The explanation as lines of text."""
-        lines = [self.verdict, "", f"model     {_named(self.model, self.target)}"]
+        lines = [self.verdict, "", f"model     {named_words(self.model, self.target)}"]
         lines.append(f"workload  {self.classified}")
         if self.service:
             lines.append(f"class     {self.service}")
@@ -214,7 +214,7 @@ def explain(
         max_attempts=plan.max_attempts if plan else 0,
         rejected=tuple(ExplainedRejection(one.backend, one.reason, one.detail) for one in decision.rejected),
         baseline=_baseline(plan, route, list(backends.values())) if plan and route else "",
-        service=_service(decision.service, policy, snapshot.guide.plan.get(target)),
+        service=service_words(decision.service, policy, snapshot.guide.plan.get(target)),
         shadow=f"The learnt score would take {plan.shadow}." if plan and plan.shadow else "",
         policy_revision=decision.policy_revision,
         fleet_revision=decision.fleet_revision,
@@ -226,22 +226,10 @@ def _classified(classification: Classification, features: Features, reasons: Seq
     return f"{said}: {', '.join(reasons)}" if reasons and classification.source.startswith("model:") else said
 
 
-def _named(model: str, target: str) -> str:
-    if not model:
-        return "none named: any target"
-    return model if model == target else f"{model}, which stands for {target}"
-
-
-def _method(backend: Backend) -> str:
-    return (
-        "no speculation" if backend.is_baseline else f"{backend.method}, {backend.draft_tokens} draft tokens"
-    )
-
-
 def _verdict(decision: Decision | NoCandidate, backends: dict[str, Backend]) -> str:
     if isinstance(decision, Decision):
         first = backends[decision.candidates[0].backend]
-        return f"Goes to {first.name} ({_method(first)}): {CHOICES[decision.reason]}."
+        return f"Goes to {first.name} ({method_words(first)}): {CHOICES[decision.reason]}."
     again = " It may be tried again: that passes by itself." if decision.busy else ""
     return f"No backend: {REFUSALS[decision.kind]}. {decision.detail}.{again}"
 
@@ -265,32 +253,6 @@ def _matched(route: Route, features: Features, classification: Classification) -
     return f"it takes {describe(route.match)}" + (f"; this is {actual}" if actual else "")
 
 
-def _service(name: str, policy: Policy, plan: Plan | None) -> str:
-    """A class, its limits, and the servers that are kept for it."""
-    found = next((one for one in policy.classes if one.name == name), None)
-    if not policy.classes:
-        return ""
-    said = [f"TTFT within {found.limits.ttft:g} s"] if found and found.limits.ttft is not None else []
-    if found and found.limits.tpot is not None:
-        said.append(f"{found.limits.tpot * 1e3:g} ms a token")
-    if plan is not None and (members := plan.roles.get(name)):
-        said.append(f"kept for it: {', '.join(sorted(members))}")
-    return f"{name}: {'; '.join(said)}" if said else name
-
-
-def _predicted(state: BackendState, request: Ask, stale_after: float) -> str:
-    """What the learnt score reckons with, in words."""
-    if state.model is None:
-        return "nothing is known of its speed"
-    queue = state.queue(state.load.at if state.load is not None else 0.0, stale_after)
-    found = predict(state.model, request, queue)
-    others = f"; the {queue:.0f} there lose {found.harm:.2f} s together" if queue else ""
-    return (
-        f"{found.completion:.2f} s: the first token after {found.ttft:.2f} s, then {found.tpot * 1e3:.1f} ms "
-        f"each{others}"
-    )
-
-
 def _candidate(
     candidate: Candidate, state: BackendState, request: Ask, stale_after: float
 ) -> ExplainedCandidate:
@@ -300,14 +262,14 @@ def _candidate(
             part.scorer,
             part.value,
             part.weight,
-            _predicted(state, request, stale_after)
+            predicted_words(state, request, stale_after)
             if part.scorer in PREDICTING
             else SCORERS[part.scorer].say(part.value),
         )
         for part in candidate.parts
     )
     cost = " + ".join(map(_term, parts))
-    words = f"cost {candidate.cost:.2f} = {cost}; {_method(backend)}"
+    words = f"cost {candidate.cost:.2f} = {cost}; {method_words(backend)}"
     return ExplainedCandidate(
         backend.name, backend.method, backend.draft_tokens, candidate.cost, parts, words
     )

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core import reasons
@@ -29,18 +28,17 @@ from gateway.core.plan import Kind, Plan
 from gateway.core.policy import FROZEN, STATIC
 from gateway.core.purse import Purse
 from gateway.runtime import clock
-from gateway.runtime.advice import advise
+from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.runtime.homes import Homes
 from gateway.runtime.occupancy import Occupancy
 from gateway.runtime.planner import Planner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from gateway.core.classes import ServiceClass
     from gateway.core.classify import Classification
     from gateway.core.decide import Decision
-    from gateway.core.fleet import BackendState
     from gateway.core.observe import Progress
     from gateway.core.outcome import Record
     from gateway.core.plan import Wanted
@@ -65,34 +63,6 @@ _MOST_TOLD: Final = 50_000
 
 _ADAPT: Final = 0.05
 """Share of each new answer in what is known of a server's steps for an event."""
-
-
-@dataclass(frozen=True, slots=True)
-class FleetAdvice:
-    """What is to be said of the servers of one target.
-
-    Attributes:
-        routing: Output that telling workloads apart adds to spreading load alone, as a share.
-        consolidating: Output that each backend's configuration on all servers would add, as a share.
-        words: The same in sentences.
-    """
-
-    routing: float
-    consolidating: Mapping[str, float]
-    words: tuple[str, ...]
-
-    @classmethod
-    def of(cls, kinds: Sequence[Kind], wanted: Sequence[Wanted]) -> FleetAdvice:
-        """Work it out; takes tenths of a second."""
-        found = advise(kinds, wanted)
-        first = {kind.model.fingerprint: kind.backends[0] for kind in kinds}
-        gains = {
-            first[fingerprint]: option.gain for option in found.options for fingerprint in option.servers
-        }
-        words = str(found)
-        for known, name in first.items():
-            words = words.replace(known, f"{name}'s configuration")
-        return cls(found.routing, gains, tuple(words.split("; ")))
 
 
 class Learning:
@@ -203,13 +173,11 @@ class Learning:
 
     def _kept(self, record: Record) -> bool | None:
         """Whether an answer kept the limits of its class; None where it has none, or there was no answer."""
-        service = self._service(record.decision.service)
-        if not service.limits.any or record.outcome.status != OK:
+        name = record.decision.service
+        limits = next((one.limits for one in self._policy.classes if one.name == name), DEFAULT.limits)
+        if not limits.any or record.outcome.status != OK:
             return None
-        return service.limits.kept(record.outcome.ttft, record.outcome.tpot)
-
-    def _service(self, name: str) -> ServiceClass:
-        return next((one for one in self._policy.classes if one.name == name), DEFAULT)
+        return limits.kept(record.outcome.ttft, record.outcome.tpot)
 
     def look(self) -> None:
         """Take in what the running streams tell."""
@@ -278,11 +246,14 @@ class Learning:
         ticks = 0
         while True:
             await asyncio.sleep(PUBLISH_SECONDS)
-            self.look()
-            self.publish()
             ticks += 1
-            if ticks % round(PLAN_SECONDS / PUBLISH_SECONDS) == 0:
-                await self.plan()
+            try:
+                self.look()
+                self.publish()
+                if ticks % round(PLAN_SECONDS / PUBLISH_SECONDS) == 0:
+                    await self.plan()
+            except Exception:  # noqa: BLE001 - the next try may do, and requests go on meanwhile
+                _log.exception("what was learnt is not up to date")
 
     async def plan(self) -> None:
         """Make the roles anew, beside the event loop."""
@@ -318,15 +289,15 @@ class Learning:
         models: dict[str, ServerModel] = {}
         for state in self._fleet.snapshot.states:
             backend = state.backend
-            if backend.target == target and state.model is not None and _is_up(state, now):
+            if (
+                backend.target == target
+                and state.model is not None
+                and state.healthy
+                and state.breaker.until <= now
+            ):
                 kinds[fingerprint(backend)].append(backend.name)
                 models.setdefault(fingerprint(backend), state.model)
         return [Kind(tuple(names), models[key]) for key, names in kinds.items()]
 
     def _counted(self, backend: str, count: int) -> None:
         self._occupancy.change(backend, float(count), self._now())
-
-
-def _is_up(state: BackendState, now: float) -> bool:
-    """Whether a backend takes requests; a full one does, soon."""
-    return state.healthy and state.breaker.until <= now

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from gateway.core.plan import work
+from gateway.runtime.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,34 +63,6 @@ class Solution:
     tokens_per_second: float
     kept: float
     seconds: float
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Constraints A·x ≤ or = b under construction, as triplets."""
-
-    rows: list[NDArray[np.int64]] = field(default_factory=list)
-    columns: list[NDArray[np.int64]] = field(default_factory=list)
-    values: list[NDArray[np.float64]] = field(default_factory=list)
-    bounds: list[float] = field(default_factory=list)
-
-    def new(self, bound: float) -> int:
-        self.bounds.append(bound)
-        return len(self.bounds) - 1
-
-    def put(self, row: int, columns: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        self.rows.append(np.full(len(columns), row))
-        self.columns.append(columns)
-        self.values.append(values)
-
-    def one(self, row: int, column: int, value: float) -> None:
-        self.put(row, np.array([column]), np.array([value]))
-
-    def matrix(self, width: int) -> Any:  # noqa: ANN401 - scipy has no types
-        from scipy.sparse import coo_matrix  # noqa: PLC0415 - only who plans pays for the import
-
-        places = np.concatenate(self.rows), np.concatenate(self.columns)
-        return coo_matrix((np.concatenate(self.values), places), shape=(len(self.bounds), width)).tocsr()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +169,7 @@ class Program:
         extra = (int(flows[-1].columns[-1]) if flows else places - 1) + 1
         theta = extra + len(self.wanted)
         width = theta + 1
-        cost, upper, equal = np.zeros(width), _Rows(), _Rows()
+        cost, upper, equal = np.zeros(width), Rows(), Rows()
         bounds = np.tile([0.0, np.inf], (width, 1))
         bounds[extra:theta, 1] = 1.0
         self._servers(upper, equal, bounds, counts)
@@ -218,9 +191,7 @@ class Program:
             raise ValueError(f"the program has no solution: {found.message}")
         return found, flows
 
-    def _servers(
-        self, upper: _Rows, equal: _Rows, bounds: NDArray[np.float64], counts: Counts | None
-    ) -> None:
+    def _servers(self, upper: Rows, equal: Rows, bounds: NDArray[np.float64], counts: Counts | None) -> None:
         """Every server has one role; how long it works in it is the row of that role."""
         for kind, of in enumerate(self.kinds):
             total = equal.new(len(of.backends))
@@ -231,9 +202,7 @@ class Program:
                 if counts is not None:
                     bounds[column] = counts.get((kind, role), 0)
 
-    def _balance(
-        self, flows: list[_Flow], extra: int, into: tuple[NDArray[np.float64], _Rows, _Rows]
-    ) -> None:
+    def _balance(self, flows: list[_Flow], extra: int, into: tuple[NDArray[np.float64], Rows, Rows]) -> None:
         """What is wanted is served or falls short, and takes its time; ``extra`` is the first shortfall."""
         cost, upper, equal = into
         theta = extra + len(self.wanted)

@@ -244,13 +244,34 @@ async def test_it_publishes_and_plans_by_itself(monkeypatch: pytest.MonkeyPatch)
     assert stand.learning.models["a"].evidence
 
 
+async def test_a_failure_is_logged_and_learning_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "PUBLISH_SECONDS", 0.001)
+    stand = Stand()
+    again = asyncio.Event()
+    looks = []
+
+    def look() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            raise RuntimeError("out of luck")
+        again.set()
+
+    monkeypatch.setattr(stand.learning, "look", look)
+    running = asyncio.create_task(stand.learning.run())
+    await asyncio.wait_for(again.wait(), 5)
+    running.cancel()
+    assert "out of luck" in caplog.text
+
+
 async def _set(event: asyncio.Event) -> None:
     event.set()
 
 
 async def test_it_says_what_routing_gains_and_which_roles_servers_have() -> None:
     names = ("a", "b")
-    known = {name: SERVER_MODEL for name in names}
+    known = dict.fromkeys(names, SERVER_MODEL)
     slow = backend("b", labels={"hardware": "other"})
     stand = Stand(replace(AUTOMATIC, known=known), backend("a"), slow, classes=(CHAT,))
     for _ in range(8):

@@ -1,0 +1,62 @@
+"""Who decides where a request goes, the routes' scores or the learnt one, and what each would do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from gateway.core.choice import FEW, learned, order
+from gateway.core.policy import STATIC
+from gateway.core.roles import inside
+
+if TYPE_CHECKING:
+    from gateway.core.choice import Draw, Ordered
+    from gateway.core.classes import ServiceClass
+    from gateway.core.plan import Plan
+    from gateway.core.policy import Policy, Route
+    from gateway.core.scorers import Costing
+
+_CANARY: Final = 100
+"""Place of the number that decides who decides, among those that come from a draw."""
+
+
+def choose(
+    costing: Costing,
+    route: Route,
+    policy: Policy,
+    plan: Plan | None,
+    service: ServiceClass,
+    draw: Draw,
+    explore: float,
+) -> tuple[Ordered | None, str]:
+    """Candidates in order by who decides, and what the learnt score would take where it does not.
+
+    None in place of the candidates where the request should wait for a server that its class may use.
+    """
+    share = policy.learning.share
+    takes = draw.another(_CANARY) < share
+    by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
+    if policy.learning.mode == STATIC:
+        return by_routes, ""
+    candidates, own = costing.candidates, None
+    if plan is not None:
+        states = [state for state, _ in candidates]
+        places = inside(states, plan, service, costing.now, costing.stale_after)
+        if not places and takes:
+            return None, ""
+        own = [candidates[at] for at in places]
+        # Where its own servers fail, a request with limits may go to others.
+        if not service.limits.any or len(candidates) > FEW:
+            candidates, own = own or candidates, None
+    roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
+    if len(candidates) < len(costing.candidates):
+        costing = replace(costing, candidates=candidates)
+    by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
+    if own is not None and len(own) < len(candidates):
+        by_seconds = by_seconds.led_by({state.backend.name for state, _ in own}, draw)
+    if by_routes is None:
+        return by_seconds, ""
+    if not takes:
+        by_seconds, by_routes = by_routes, by_seconds
+        share = 1.0 - share
+    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.candidates[0].backend
