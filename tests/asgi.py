@@ -123,6 +123,9 @@ class _Pipe:
 
     behind = False
 
+    def release(self):
+        self._room, self.lost = lambda: None, None
+
     def on_room(self, call):
         self._room = call
 

@@ -20,6 +20,9 @@ _MOST_SHARE: Final = 0.8
 _REMEMBERED: Final = 300.0
 """Seconds for which it is known when prompts were computed; longer than most answers take."""
 
+_MOST: Final = 8192
+"""Prompts of which it is known at most."""
+
 _TRUST: Final = np.array([10.0, 3.0, 3.0])
 """Requests that the prior counts for: that steps take what they are believed to take, steps until the first
 token, seconds of a prompt token (requests with a prompt of :data:`_USUAL` tokens)."""
@@ -82,8 +85,8 @@ class Prefill:
             self._tokens.insert(place, before)
             for later in range(place, len(self._tokens)):
                 self._tokens[later] += tokens
-        if len(self._times) > 1 and self._times[len(self._times) // 2] < at - _REMEMBERED:
-            half = len(self._times) // 2
+        half = len(self._times) // 2
+        if half and (self._times[half] < at - _REMEMBERED or half > _MOST // 2):
             self._forgotten = self._tokens[half - 1]
             del self._times[:half], self._tokens[:half]
 

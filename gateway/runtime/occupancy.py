@@ -9,6 +9,9 @@ from typing import Final
 REMEMBERED: Final = 600.0
 """Seconds for which it is known; longer than almost all answers take."""
 
+MOST: Final = 8192
+"""Changes that are remembered of a backend at most."""
+
 
 @dataclass(slots=True)
 class _History:
@@ -24,7 +27,7 @@ class _History:
         self.counts.append(count)
         self.areas.append(area)
         half = len(self.times) // 2
-        if self.times[half] < now - REMEMBERED:
+        if self.times[half] < now - REMEMBERED or len(self.times) > MOST:
             del self.times[:half], self.counts[:half], self.areas[:half]
 
     def place(self, at: float) -> int:

@@ -155,6 +155,11 @@ class Client:
         await self.write(data)
         self._caught_up(began)
 
+    def release(self) -> None:
+        """End what is between this and the pipe."""
+        if self.line is not None:
+            self.line.release()
+
     def fell_behind(self, now: float) -> None:
         """The pipe said so at this monotonic time."""
         if not self.writing:

@@ -152,6 +152,11 @@ class Pipe:
             self._flow.resume_reading()  # or nobody would notice
             self._protocol.watched.add(self)
 
+    def release(self) -> None:
+        """Forget whom to call: those know the pipe, and such a circle would wait for a collection."""
+        self._room = None
+        self.on_lost(None)
+
     # What the protocol calls.
 
     def room(self) -> None:

@@ -91,7 +91,9 @@ class Relay:
             await exchange.refuse(errors.GOING_DOWN)
         finally:
             self.emit(exchange.record())
-            exchange.trial = None  # it knows the exchange; without the circle both go without a collection
+            # What knows each other is parted, so that it goes without a collection.
+            exchange.trial = None
+            client.release()
 
     async def _read(self, exchange: Exchange) -> bytes | None:
         """The request body; None if the exchange ended with reading it."""

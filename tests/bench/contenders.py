@@ -43,11 +43,16 @@ http {{
 _FLEET: Final = """
 version: 1
 backends:
-  - {{name: none, url: "http://127.0.0.1:{ports[0]}", model: bench/target, served_model: {model}}}
+  - name: none
+    url: http://127.0.0.1:{ports[0]}
+    model: bench/target
+    served_model: {model}
+    max_in_flight: 4096
   - name: mtp3
     url: http://127.0.0.1:{ports[1]}
     model: bench/target
     served_model: {model}
+    max_in_flight: 4096
     method: mtp
     draft_tokens: 3
 """

@@ -90,22 +90,25 @@ class Instructions:
         return self._stepped
 
 
-def _settings(folder: Path, port: int) -> Settings:
+def settings_of(folder: Path, port: int) -> Settings:
+    """Settings of a gateway before the mock that looks at it but once."""
     arguments = specroute(Place(folder, 0, [port, port]))
     files = {name: Path(arguments[arguments.index(f"--{name}") + 1]) for name in ("fleet", "policy")}
     rare = {"scrape_interval": 3600.0, "probe_interval": 3600.0}
     return Settings(**files, port=0, **rare)
 
 
-class _Lockstep(Mock):
+class Lockstep(Mock):
     """Sends each chunk of a stream when it is asked for it, so that no two are ever read together."""
 
     def __init__(self, listener: socket.socket) -> None:
+        """Serve a listener in a thread."""
         super().__init__([listener])
         self._due: SimpleQueue[Any] = SimpleQueue()
         threading.Thread(target=self.run, daemon=True).start()
 
     def queue(self, connection: Any, due: int) -> None:
+        """Let a stream wait."""
         self._due.put(connection)
 
     def go_on(self) -> None:
@@ -113,7 +116,7 @@ class _Lockstep(Mock):
         self._chunk(self._due.get(timeout=_SECONDS), 0)
 
 
-def _small(port: int, _: _Lockstep) -> None:
+def _small(port: int, _: Lockstep) -> None:
     load = Load(_SMALL, ("127.0.0.1", port), ())
     load.run(_SMALL.seconds)
     load.close()
@@ -121,7 +124,8 @@ def _small(port: int, _: _Lockstep) -> None:
         raise RuntimeError(f"{load.requests} of {_SMALL.requests} answers, {dict(load.troubles)}")
 
 
-def _stream(chunks: int, port: int, mock: _Lockstep) -> None:
+def stream(chunks: int, port: int, mock: Lockstep) -> None:
+    """Read a stream of so many chunks to its end, over a connection of its own."""
     with socket.create_connection(("127.0.0.1", port), timeout=_SECONDS) as client:
         client.sendall(request(replace(_STREAM, chunks=chunks), 0, "gateway", ()))
         data = b""
@@ -134,7 +138,7 @@ def _stream(chunks: int, port: int, mock: _Lockstep) -> None:
 
 
 async def _count(
-    work: Callable[[int, _Lockstep], None], port: int, mock: _Lockstep, records: list[Record], answers: int
+    work: Callable[[int, Lockstep], None], port: int, mock: Lockstep, records: list[Record], answers: int
 ) -> int:
     """Instructions of some work, all that follows from its answers included."""
     counts = []
@@ -152,16 +156,16 @@ async def _measure(folder: Path) -> dict[str, float]:
     records: list[Record] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        mock = _Lockstep(listener)
-        settings = _settings(folder, listener.getsockname()[1])
+        mock = Lockstep(listener)
+        settings = settings_of(folder, listener.getsockname()[1])
         loaded = load_files(settings.fleet, settings.policy, {})
         assert isinstance(loaded, Loaded)
         gateway = Gateway(settings, loaded, on_record=[records.append])
         async with serving(gateway, settings) as url:
             port = int(url.rsplit(":", 1)[1])
             small = await _count(_small, port, mock, records, _REQUESTS)
-            few = await _count(partial(_stream, _FEW), port, mock, records, 1)
-            many = await _count(partial(_stream, _MANY), port, mock, records, 1)
+            few = await _count(partial(stream, _FEW), port, mock, records, 1)
+            many = await _count(partial(stream, _MANY), port, mock, records, 1)
     return {
         "request": round(small / _REQUESTS),
         "stream": few,

@@ -63,7 +63,7 @@ class _Connection:
     """One connection, which is also its parser's listener, and the answer that runs on it."""
 
     __slots__ = (
-        "begun", "chunks", "done", "finished", "first", "last_stamp", "load", "message", "ordered", "parser",
+        "begun", "chunks", "done", "finished", "first", "fresh", "heard", "last_stamp", "load", "message", "ordered", "parser",
         "request", "rest", "sock", "tries", "unsent",
     )  # fmt: skip
 
@@ -78,12 +78,13 @@ class _Connection:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.parser = httptools.HttpResponseParser(self)
+        self.fresh = True
         return sock
 
     def begin(self) -> None:
         self.rest = b""
         self.first = self.chunks = self.done = self.last_stamp = 0
-        self.finished = False
+        self.finished = self.heard = False
         self.ordered = True
         self.unsent = self.message
         self.begun = time.monotonic_ns()
@@ -238,6 +239,7 @@ class Load:
             self.now = time.monotonic_ns()
             self.reads += 1
             if data:
+                connection.heard = True
                 connection.parser.feed_data(data)
             else:
                 self._broken(connection, "closed")
@@ -249,8 +251,15 @@ class Load:
     def _broken(self, connection: _Connection, why: str) -> None:
         """Connection lost: a server may close one between two requests, everything else is trouble."""
         self._drop(connection)
-        if connection.begun:
+        if not connection.begun:
+            return
+        if connection.fresh or connection.heard:
             self._failed(connection, why)
+        else:  # it crossed the request, which goes out again
+            connection.begun = 0
+            self._busy -= 1
+            self._begun -= 1
+            self._again.append(connection)
 
     def _failed(self, connection: _Connection, why: str) -> None:
         connection.begun = 0
@@ -270,6 +279,7 @@ class Load:
         else:
             self.troubles[f"broken answer ({connection.parser.get_status_code()})"] += 1
         connection.begun = 0
+        connection.fresh = False
         if not connection.parser.should_keep_alive():
             self._drop(connection)
         self._later(connection, failed=not ok)

@@ -53,6 +53,15 @@ def test_old_prompts_are_forgotten() -> None:
     assert prefill.between(1990.0, 1999.0) == 90.0
 
 
+def test_many_prompts_in_a_short_time_do_not_pile_up() -> None:
+    prefill, most = Prefill(1e-4), 0
+    for number in range(20_000):
+        prefill.add(number / 1000, 1)
+        most = max(most, len(prefill._times))
+    assert most < 10_000
+    assert prefill.between(19.0, 20.0) == pytest.approx(1000, abs=1)
+
+
 def test_decoding_takes_longer_beside_prompts_of_late() -> None:
     prefill = Prefill(1e-4)
     for at in range(100):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.runtime.occupancy import REMEMBERED, Occupancy
+from gateway.runtime.occupancy import MOST, REMEMBERED, Occupancy
 
 
 def test_the_mean_is_over_time() -> None:
@@ -33,3 +33,11 @@ def test_old_changes_are_forgotten() -> None:
     assert occupancy.mean("b", -5.0, 1.0) == 1.0
     occupancy.forget("a")
     assert occupancy.at("a", 4999.0) == 0.0
+
+
+def test_many_changes_in_a_short_time_do_not_pile_up() -> None:
+    occupancy = Occupancy()
+    for number in range(3 * MOST):
+        occupancy.change("a", 2.0, number / 1000)
+        assert len(occupancy._histories["a"].times) <= MOST
+    assert occupancy.mean("a", 3 * MOST / 1000 - 1.0, 3 * MOST / 1000) == pytest.approx(2.0)
