@@ -279,7 +279,8 @@ class Trial:
                     self.error = tap.reading.error
                     return
                 break
-        if tail := tap.end():
+        tail = tap.end()
+        if tail and (self._ended() or not client.delivered):
             await client.deliver(tail)
         if not (client.delivered and self._ended()):
             self.error = "ended_early"

@@ -116,9 +116,10 @@ class Exchange:
             await client.close(self.event(problem.body()))
 
     def event(self, error: bytes) -> bytes:
-        """The body of an error as the event that says so in a stream of the endpoint."""
+        """The body of an error as the event that says so in a stream of the endpoint, on lines of its own."""
         number = self.trial.reading.sequence if self.trial is not None else 0
-        return errors.event(error, self.endpoint, number)
+        border = b"" if self.client.between_events else b"\n\n"
+        return border + errors.event(error, self.endpoint, number)
 
     @property
     def features(self) -> Features | None:

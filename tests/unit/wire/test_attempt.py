@@ -297,6 +297,17 @@ async def test_an_end_that_its_client_has_not_read_in_time_is_none():
     assert bench.idle
 
 
+@pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
+@pytest.mark.parametrize("counts", [True, False])
+async def test_after_half_an_event_the_error_stands_on_lines_of_its_own(counts, end):
+    half = b'data: {"id":"c","choi'
+    bench = Bench(a=[stream(WORD, half, *end)])
+    client = await bench.talk(asked(stream_options={"include_usage": counts}))
+    told = client.body.removeprefix(WORD).removeprefix(half + b"\n\n")
+    assert json.loads(told.removeprefix(b"data: "))["error"]["code"] == "upstream_broken_off"
+    assert (half + b"\n" in client.body) is counts
+
+
 # Comments.
 
 
