@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gateway.cli.asking import GATEWAY, WITHIN, status
-from gateway.cli.files import refuse
+from gateway.cli.files import FLEET, read_text, refuse
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +25,11 @@ def learned(
         typer.Option("--words", help="Say who decides, which roles servers have and what would be better."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(help="Take what a sweep measured instead of what a gateway learnt.", show_default=False),
+    ] = None,
+    fleet: Annotated[Path, typer.Option(help="The fleet file, for --evidence.")] = FLEET,
 ) -> None:
     """Print what was learnt as YAML that a policy can name: `learning: {mode: frozen, file: learned.yaml}`.
 
@@ -31,13 +37,37 @@ def learned(
 
     Example: `specroute learned --words`
 
-    Exit codes: 0 printed, 2 the gateway cannot be asked.
+    Example: `specroute learned --evidence sweep/evidence.json --fleet fleet.yaml > learned.yaml`
+
+    Exit codes: 0 printed, 1 none of the fleet was measured, 2 the gateway or a file cannot be read.
     """
+    if evidence is not None:
+        typer.echo(_of_a_sweep(evidence, fleet), nl=False)
+        return
     if as_json or words:
         found = status(gateway, "learning")
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else _said(found))
         return
     typer.echo(_file(gateway), nl=False)
+
+
+def _of_a_sweep(evidence: Path, fleet: Path) -> str:
+    from gateway.policy.evidence import UnusableEvidenceError, parse
+    from gateway.policy.learned import dump
+    from gateway.policy.load import Invalid, load_fleet
+    from gateway.policy.prior import priors
+
+    loaded = load_fleet(read_text(fleet), str(fleet))
+    if isinstance(loaded, Invalid):
+        refuse("\n".join(map(str, loaded.problems)))
+    try:
+        found = priors(parse(read_text(evidence)), loaded.value.backends)
+    except UnusableEvidenceError as error:
+        refuse(f"{evidence}: {error}")
+    if not found:
+        typer.echo(f"no backend of {fleet} runs what {evidence} measured", err=True)
+        raise typer.Exit(1)
+    return dump(found)
 
 
 def _file(gateway: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gateway.cli import asking, learned
+from gateway.policy.learned import parse
 
 FOUND = {
     "mode": "auto", "share": 1.0, "explored": 3, "roles": {},
@@ -58,3 +59,42 @@ def test_a_gateway_that_cannot_be_asked_is_bad_input(monkeypatch, run):
     found = run("http://h:1")
     assert found.exit_code == 2
     assert "nobody there" in found.stderr
+
+
+FLEET = "version: 1\nbackends: [{name: a, url: 'http://h:1', model: m/x, method: mtp, draft_tokens: 3}]\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    measured = {
+        "method": "mtp", "draft_tokens": 3, "workload": "code", "concurrency": 1, "requests": 9,
+        "tokens_per_second": {"value": 90.0}, "tpot": {"value": 0.01}, "mean_accepted_length": 2.0,
+    }  # fmt: skip
+    evidence = {
+        "version": 1, "source": "t", "target": "m/x", "measured": "2026-11-30", "measurements": [measured]
+    }  # fmt: skip
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    (tmp_path / "evidence.json").write_text(json.dumps(evidence))
+    return tmp_path
+
+
+def of_a_sweep(run, folder):
+    return run("--evidence", str(folder / "evidence.json"), "--fleet", str(folder / "fleet.yaml"))
+
+
+def test_measurements_of_a_sweep_become_such_a_file(run, files):
+    (model,) = parse(of_a_sweep(run, files).stdout).values()
+    assert model.step(1) == pytest.approx(0.02)
+
+
+def test_a_fleet_of_other_configurations_has_no_prior(run, files):
+    (files / "fleet.yaml").write_text(FLEET.replace("draft_tokens: 3", "draft_tokens: 4"))
+    found = of_a_sweep(run, files)
+    assert found.exit_code == 1
+    assert "measured" in found.stderr
+
+
+@pytest.mark.parametrize("name", ["fleet.yaml", "evidence.json"])
+def test_files_that_are_none_are_bad_input(run, files, name):
+    (files / name).write_text("{}")
+    assert of_a_sweep(run, files).exit_code == 2
