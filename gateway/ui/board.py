@@ -21,6 +21,12 @@ WINDOWS: Final = (60, 300, 900)
 _POINTS: Final = 90
 """Of a line over time; a narrow screen has no room for more."""
 
+_LINES: Final = 8
+"""Of a chart; more cannot be told apart."""
+
+OTHERS: Final = "others"
+"""Backends beyond those that have a line of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Board:
@@ -86,6 +92,11 @@ class Board:
                     count[backend] += cell.requests
             counts.append(count)
         pairs = list(pairwise(kept))
+        if len(names) > _LINES:
+            busiest = sorted(names, key=lambda name: counts[0][name] - counts[-1][name])[: _LINES - 1]
+            for count in counts:
+                count[OTHERS] = sum(number for name, number in count.items() if name not in busiest)
+            names = [*(name for name in names if name in busiest), OTHERS]
         return {
             "times": [round(later.at + offset, 1) for _, later in pairs],
             "interval_seconds": INTERVAL * step,
@@ -133,22 +144,24 @@ class Board:
         before: dict[tuple[str, int], float],
         after: dict[tuple[str, int], float],
     ) -> list[dict[str, Any]]:
+        steps: dict[str, float] = {}
+        for (_, name, _), cell in grown.items():
+            steps[name] = steps.get(name, 0.0) + cell.steps
+        shown = set(
+            sorted((name for name in steps if steps[name] > 0), key=lambda name: -steps[name])[:_LINES]
+        )
         rows = []
-        for state in self.snapshot().states:
-            backend = state.backend
-            steps = sum(cell.steps for (_, name, _), cell in grown.items() if name == backend.name)
-            if steps <= 0:
+        for backend in (state.backend for state in self.snapshot().states):
+            if backend.name not in shown:
                 continue
-            accepted = [
-                after.get((backend.name, place), 0.0) - before.get((backend.name, place), 0.0)
-                for place in range(backend.draft_tokens)
-            ]
+            places = [(backend.name, at) for at in range(backend.draft_tokens)]
+            accepted = [after.get(place, 0.0) - before.get(place, 0.0) for place in places]
             rows.append(
                 {
                     "backend": backend.name,
                     "method": backend.method,
                     "draft_tokens": backend.draft_tokens,
-                    "shares": [_rounded(count / steps) for count in accepted],
+                    "shares": [_rounded(count / steps[backend.name]) for count in accepted],
                 }
             )
         return rows

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 SHOWN: Final = ("speed", "gain", "acceptance")
 """What the heat map may show."""
 
+COLUMNS: Final = 16
+"""Of the heat map; a fleet with more shows the busiest."""
+
+ROWS: Final = 100
+"""Of the fleet's table."""
+
 _MODES: Final = {
     "static": "does not decide: the policy's lists do",
     "shadow": "only watches",
@@ -70,6 +76,13 @@ def heat_map(cells: list[dict[str, Any]], backends: list[dict[str, Any]], shown:
     if not cells:
         return tag("p", "No request has ended in this time.", class_="empty")
     found = {(cell["workload"], cell["backend"]): cell for cell in cells}
+    every = len(backends)
+    if every > COLUMNS:
+        busy: dict[str, int] = {}
+        for cell in cells:
+            busy[cell["backend"]] = busy.get(cell["backend"], 0) + cell["requests"]
+        busiest = set(sorted(busy, key=lambda name: -busy[name])[:COLUMNS])
+        backends = [backend for backend in backends if backend["name"] in busiest]
     values = [value for cell in cells if (value := _value(cell, shown)) is not None]
     low, high = (min(values), max(values)) if values else (0.0, 0.0)
     head = tag(
@@ -85,7 +98,8 @@ def heat_map(cells: list[dict[str, Any]], backends: list[dict[str, Any]], shown:
         )
         for workload in dict.fromkeys(cell["workload"] for cell in cells)
     ]
-    return tag("table", tag("thead", head), tag("tbody", *rows), class_="heat")
+    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="heat")
+    return table if every <= COLUMNS else join(table, _left_out(len(backends), every, "the busiest"))
 
 
 def positions(rows: list[dict[str, Any]]) -> Html:
@@ -108,12 +122,17 @@ def positions(rows: list[dict[str, Any]]) -> Html:
 
 def fleet(backends: list[dict[str, Any]]) -> Html:
     """How every backend is."""
+    every = len(backends)
+    backends = (
+        sorted(backends, key=lambda backend: bool(backend["available"]))[:ROWS] if every > ROWS else backends
+    )
     heads = ("Backend", "Target", "State", "In flight", "Running", "Waiting", "KV cache", "Seen")
-    return tag(
+    table = tag(
         "table",
         tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
         tag("tbody", *map(_backend, backends)),
     )
+    return table if every <= ROWS else join(table, _left_out(ROWS, every, "those that are out first"))
 
 
 def policy(status: dict[str, Any]) -> Html:
@@ -195,6 +214,10 @@ def explanation(found: Explanation) -> Html:
 def mistake(message: str) -> Html:
     """What is wrong with what was pasted."""
     return tag("p", message, class_="problem", role="alert")
+
+
+def _left_out(shown: int, every: int, which: str) -> Html:
+    return tag("p", f"{shown} of {every} backends, {which}.", class_="note")
 
 
 def _listed(title: str, pairs: Iterable[tuple[str, str]]) -> Html:

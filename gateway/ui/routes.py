@@ -50,7 +50,7 @@ Window = Annotated[int, Query(ge=min(WINDOWS), le=max(WINDOWS))]
 
 @dataclass(slots=True)
 class Page:
-    """The page over the objects of one gateway.
+    """The page over the objects of one gateway. What adds up numbers does so in a thread.
 
     Attributes:
         board: What is shown of the traffic.
@@ -94,7 +94,7 @@ class Page:
             return Response("not found\n", 404, media_type="text/plain", headers=HEADERS)
         return Response(path.read_bytes(), media_type=kind, headers=HEADERS)
 
-    async def numbers(self, window: Window = 300) -> JSONResponse:
+    def numbers(self, window: Window = 300) -> JSONResponse:
         """The traffic of the last seconds, the last decisions, and what ``/status`` says, as data."""
         return JSONResponse(
             {
@@ -108,7 +108,7 @@ class Page:
             }
         )
 
-    async def live(self, show: Shown = "speed", window: Window = 300) -> Response:
+    def live(self, show: Shown = "speed", window: Window = 300) -> Response:
         """The parts that change."""
         found, status = self.board.state(window), self.status()
         backends = status["fleet"]["backends"]
@@ -126,7 +126,7 @@ class Page:
         )
         return HTMLResponse(body, headers=HEADERS)
 
-    async def data(self, window: Window = 300) -> JSONResponse:
+    def data(self, window: Window = 300) -> JSONResponse:
         """What the charts draw."""
         positions = self.board.state(window)["positions"]
         return JSONResponse({"positions": positions, "shares": self.board.shares(), "models": self.models()})

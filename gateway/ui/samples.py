@@ -20,6 +20,9 @@ INTERVAL: Final = 5.0
 KEPT: Final = 15 * 60.0
 """Seconds that samples go back."""
 
+CELLS: Final = 100_000
+"""Cells held at most, some 30 MB: with a thousand backends samples are further apart."""
+
 BAD: Final = frozenset({"upstream_error", "timeout", "truncated", "rejected"})
 """Requests that failed by our fault or the backends'."""
 
@@ -103,18 +106,26 @@ class Samples:
         self._kept: deque[Sample] = deque([Sample(now)], maxlen=int(KEPT / INTERVAL) + 1)
 
     def add(self, now: float) -> None:
-        """Take one more."""
-        self._kept.append(take(self._numbers, now))
+        """Take one more; where all together would be too many, every other one goes."""
+        taken, before = take(self._numbers, now), self._kept[-1].cells
+        for key, cell in taken.cells.items():
+            if before.get(key) == cell:
+                taken.cells[key] = before[key]  # one object for both
+        kept = [*self._kept, taken]
+        if sum(len(each.cells) for each in kept) > CELLS:
+            kept = kept[::-2][::-1]
+        self._kept = deque(kept, maxlen=self._kept.maxlen)
 
     async def run(self, clock: Callable[[], float]) -> None:
         """Take one now and then, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
-            self.add(clock())
+            await asyncio.to_thread(self.add, clock())
 
     def since(self, window: float, now: float) -> tuple[Sample, Sample]:
         """What was counted in a window: the sums at its beginning, and as they are now."""
-        begin = next((each for each in reversed(self._kept) if each.at <= now - window), self._kept[0])
+        kept = self._kept
+        begin = next((each for each in reversed(kept) if each.at <= now - window), kept[0])
         return begin, take(self._numbers, now)
 
     def all(self) -> tuple[Sample, ...]:

@@ -129,3 +129,19 @@ def test_without_traffic_there_is_nothing_to_divide_by() -> None:
     assert state["totals"]["stream_speed"] is None
     assert state["totals"]["gain_over_baseline"] is None
     assert empty.shares()["times"] == []
+
+
+def test_of_many_backends_a_chart_shows_the_busiest(board: Board) -> None:
+    many = [factories.state(f"b{number}", method="mtp", draft_tokens=1) for number in range(30)]
+    counters = Counters()
+    for number in range(30):
+        route = ("math", f"b{number}", "mtp")
+        counters.add(names.REQUESTS, (*route, "ok"), number + 1)
+        counters.add(names.STEPS, route, number + 1)
+    board.samples._numbers = counters
+    big = replace(board, snapshot=lambda: Snapshot.of(many, "f"))
+    assert [row["backend"] for row in big.state()["positions"]] == [f"b{number}" for number in range(22, 30)]
+    board.samples.add(5.0)
+    found = big.shares()["backends"]
+    assert list(found) == [*(f"b{number}" for number in range(23, 30)), "others"]
+    assert found["others"] == [sum(range(1, 24)) / 5]

@@ -121,3 +121,14 @@ def test_numbers_that_are_not_known_are_dashes() -> None:
     found = parts.totals(dict.fromkeys(keys))
     assert found.count("<strong>–</strong>") == 6
     assert "12\u202f345" in parts.totals(dict.fromkeys(keys) | {"output_tokens_per_second": 12345.4})
+
+
+def test_a_large_fleet_shows_the_busiest_and_first_those_that_are_out() -> None:
+    many = [BACKENDS[1] | {"name": f"b{number}", "available": number != 150} for number in range(200)]
+    cells = [cell(f"b{number}", requests=number + 1) for number in range(200)]
+    found = parts.heat_map(cells, many, "speed")
+    assert found.count('scope="col"') == 16
+    assert "16 of 200 backends, the busiest." in found
+    table = parts.fleet(many)
+    assert table.index("b150") < table.index(">b0<")
+    assert "100 of 200 backends, those that are out first." in table

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,3 +75,37 @@ def test_old_samples_go(counters: Counters) -> None:
 
 def test_cells_add_up() -> None:
     assert Cell(1, 2).plus(Cell(3, 4)) == Cell(4, 6)
+
+
+def test_samples_of_many_cells_are_further_apart(counters: Counters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.ui.samples.CELLS", 8)
+    samples = Samples(counters, 0.0)
+    for number in range(1, 101):
+        samples.add(float(number))
+    kept = samples.all()
+    assert len(kept) <= 9
+    assert (kept[0].at < 95.0, kept[-1].at) == (True, 100.0)
+
+
+def test_what_does_not_change_is_held_once(counters: Counters) -> None:
+    samples = Samples(counters, 0.0)
+    samples.add(1.0)
+    samples.add(2.0)
+    _, first, second = samples.all()
+    assert first.cells[ROUTE] is second.cells[ROUTE]
+
+
+async def test_samples_are_taken_by_themselves(counters: Counters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.ui.samples.INTERVAL", 0.001)
+    samples, two = Samples(counters, 0.0), asyncio.Event()
+
+    def clock() -> float:
+        if len(samples.all()) > 2:
+            two.set()
+        return 1.0
+
+    task = asyncio.get_running_loop().create_task(samples.run(clock))
+    await asyncio.wait_for(two.wait(), 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
