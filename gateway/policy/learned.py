@@ -94,6 +94,11 @@ def _model(name: str, section: ServerSection) -> ServerModel:
                 f"servers.{name}.steps_per_token: {key!r} is no WORKLOAD/FROM/SAMPLING"
             )
         cells[Cell(workload, prompt_bin(int(rest[0])) if rest else 0, rest[1] if rest else SAMPLED)] = value
+    # What is not written is like the workload's usual cell.
+    for usual in [cell for cell in cells if _is_usual(cell)]:
+        for bin_ in range(len(PROMPT_BINS) + 1):
+            for how in STRATA:
+                cells.setdefault(Cell(usual.workload, bin_, how), cells[usual])
     batches = sorted(section.step_seconds)
     table = np.interp(np.arange(MOST + 1), batches, [section.step_seconds[batch] for batch in batches])
     lengths = dict(section.output_tokens)
