@@ -9,13 +9,19 @@ from backends.fleet_file import write_fleet
 from backends.manifests import to_yaml
 from backends.preflight.schedule import KEY as SCHEDULE
 from backends.sweep.model import BASELINE, SHORT, Candidate
+from backends.sweep.prior import FILE as PRIOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from backends.spec import LaunchSpec
     from backends.sweep.choose import Choice
     from backends.sweep.fleetplan import FleetPlan
+
+_LEARNING: Final = (
+    "# With mode auto in place of shadow the load of the moment decides too, by {prior} and by what is learnt\n"
+    "# in service; shadow only says in each decision what that would have done.\n"
+)
 
 EVIDENCE: Final = "evidence.json"
 BASELINE_FROM: Final = 4
@@ -25,10 +31,13 @@ _BASELINE_SHARE: Final = "2%"
 _HEADER: Final = (
     "# yaml-language-server: $schema=policy.schema.json\n"
     "# Written by specroute sweep from the measurements in {evidence}; review it before it is in service.\n"
+    "{learning}"
 )
 
 
-def policy(choice: Choice, plan: FleetPlan | None, names: Mapping[str, str], target: str) -> str:
+def policy(
+    choice: Choice, plan: FleetPlan | None, names: Iterable[str], target: str, *, prior: bool = False
+) -> str:
     """The policy file.
 
     Args:
@@ -36,6 +45,7 @@ def policy(choice: Choice, plan: FleetPlan | None, names: Mapping[str, str], tar
         plan: For the fleet that it is for; None to route by the choice alone.
         names: Further names of the target for clients.
         target: The target model.
+        prior: Whether there is a file of what the gateway's learner may begin with.
     """
     routes = [*_routes(choice, plan), _default(choice, plan)]
     document: dict[str, Any] = {
@@ -43,10 +53,12 @@ def policy(choice: Choice, plan: FleetPlan | None, names: Mapping[str, str], tar
         "evidence": EVIDENCE,
         "models": {name: target for name in names if name != target} or None,
         "defaults": {"baseline_share": _BASELINE_SHARE} if plan is None or _has_baseline(plan) else None,
+        "learning": {"mode": "shadow", "file": PRIOR} if prior else None,
         "routes": routes,
     }
     written = {key: value for key, value in document.items() if value is not None}
-    return _HEADER.format(evidence=EVIDENCE) + to_yaml(written)
+    learning = _LEARNING.format(prior=PRIOR) if prior else ""
+    return _HEADER.format(evidence=EVIDENCE, learning=learning) + to_yaml(written)
 
 
 def _has_baseline(plan: FleetPlan) -> bool:
@@ -98,8 +110,10 @@ def _ordered(servers: Mapping[Candidate, int]) -> list[Candidate]:
     return sorted(servers, key=lambda one: -servers[one])
 
 
-def fleet(choice: Choice, plan: FleetPlan, spec: Callable[[Candidate], LaunchSpec]) -> str:
-    """The fleet file of a plan, with how each server is launched.
+def fleet(
+    choice: Choice, plan: FleetPlan, spec: Callable[[Candidate], LaunchSpec]
+) -> tuple[str, dict[str, Candidate]]:
+    """The fleet file of a plan, with how each server is launched, and what runs on each by name.
 
     Args:
         choice: What was chosen; its schedule is used where it is of the one planned method.
@@ -110,11 +124,13 @@ def fleet(choice: Choice, plan: FleetPlan, spec: Callable[[Candidate], LaunchSpe
     if _has_baseline(plan) and BASELINE not in wanted:
         wanted[-1] = BASELINE
     specs: list[LaunchSpec] = []
+    names: dict[str, Candidate] = {}
     for place, who in enumerate(wanted):
         own = spec(who)
         own = replace(own, name=f"{who.label}-{place + 1}", port=specs[0].port + place if specs else own.port)
+        names[own.name] = who
         specs.append(_scheduled(own, choice) if plan.is_homogeneous and who != BASELINE else own)
-    return write_fleet(specs)
+    return write_fleet(specs), names
 
 
 def _scheduled(spec: LaunchSpec, choice: Choice) -> LaunchSpec:

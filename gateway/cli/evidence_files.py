@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from backends.sweep.choose import NothingMeasuredError, choose
 from backends.sweep.fleetplan import plan_fleet
+from backends.sweep.prior import FILE as PRIOR
+from backends.sweep.prior import prior
 from backends.sweep.report import Report
 from backends.sweep.words import summary
 from backends.sweep.write import EVIDENCE, fleet, policy
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from backends.spec import LaunchSpec
     from backends.sweep.choose import Choice
     from backends.sweep.fleetplan import FleetPlan
+    from backends.sweep.model import Candidate
     from gateway.policy.evidence import Evidence
 
 
@@ -32,12 +35,14 @@ class Fleet:
         mix: Shares of requests by workload; None for equal ones.
         specs: How a server of each method is started; empty to write no fleet file.
         served_model: What they answer to.
+        names: What runs on each backend of a fleet that is there already.
     """
 
     servers: int
     mix: Mapping[str, float] | None
     specs: Mapping[str, LaunchSpec]
     served_model: str
+    names: Mapping[str, Candidate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +122,19 @@ def write(
         said.append("The budget ended before the plan did: run it again with more to go on.")
     report = Report(found, choice, plans)
     middle = plans[len(plans) // 2] if plans and wanted.specs else None
-    texts = {
-        EVIDENCE: found.to_json(),
-        "policy.yaml": policy(choice, middle, {wanted.served_model: ""}, found.target),
-        "report.md": report.markdown(),
-        "report.html": report.html(),
-    }
+    texts = {EVIDENCE: found.to_json(), "report.md": report.markdown(), "report.html": report.html()}
+    names = wanted.names
     if middle is not None:
         specs = wanted.specs
-        texts["fleet.yaml"] = fleet(
+        texts["fleet.yaml"], names = fleet(
             choice, middle, lambda who: replace(specs[who.method], draft_tokens=who.draft_tokens)
         )
+    learned = prior(found, names)
+    if learned is not None:
+        texts[PRIOR] = learned
+    texts["policy.yaml"] = policy(
+        choice, middle, [wanted.served_model], found.target, prior=learned is not None
+    )
     try:
         for name, text in texts.items():
             (out / name).write_text(text, encoding="utf-8")

@@ -209,5 +209,6 @@ def _written(asked: Asked, out: Path, sweep: Sweep, machine: Machine, *, settled
         sweep.plan, asked.setup.target, machine, measured=today(), failures=sweep.failures,
         seconds=sweep.plan.results.seconds,
     )  # fmt: skip
-    fleet = Fleet(asked.servers, asked.mix, asked.setup.specs, asked.setup.served_model)
+    setup = asked.setup
+    fleet = Fleet(asked.servers, asked.mix, setup.specs, setup.served_model, setup.names)
     return write(found, fleet, out, measured=[out / SAMPLES], settled=settled)

@@ -257,3 +257,4 @@ def test_an_interrupted_sweep_goes_on_where_it_was(fleet: Path, tmp_path: Path, 
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout
+    assert "file: learned.yaml" in (out / "policy.yaml").read_text(encoding="utf-8")

@@ -192,7 +192,7 @@ def specs(who: Candidate):
 def test_the_policy_of_a_mixture_loads_with_its_fleet_and_routes_by_workload() -> None:
     found = evidence(*table(CONTRAST))
     planned = plan(found)
-    texts = fleet(choose(found), planned, specs), policy(choose(found), planned, {"name": ""}, TARGET)
+    texts = fleet(choose(found), planned, specs)[0], policy(choose(found), planned, ["name"], TARGET)
     loaded = load(*texts)
     assert isinstance(loaded, Loaded)
     assert loaded.warnings == ()
@@ -209,7 +209,7 @@ def test_the_policy_of_a_mixture_loads_with_its_fleet_and_routes_by_workload() -
 
 def test_the_policy_of_one_configuration_has_one_route() -> None:
     found = evidence(*table(ALIKE))
-    text = policy(choose(found), plan(found), {}, TARGET)
+    text = policy(choose(found), plan(found), (), TARGET)
     loaded = load_policy(text)
     assert isinstance(loaded, Loaded)
     (route,) = loaded.value.routes
@@ -218,18 +218,19 @@ def test_the_policy_of_one_configuration_has_one_route() -> None:
 
 
 def test_without_a_fleet_plan_the_choice_decides() -> None:
-    text = policy(choose(evidence(*table(CONTRAST))), None, {}, TARGET)
+    text = policy(choose(evidence(*table(CONTRAST))), None, (), TARGET)
     loaded = load_policy(text)
     assert isinstance(loaded, Loaded)
     assert len(loaded.value.routes) == 2
-    assert len(load_policy(policy(choose(evidence(*table(ALIKE))), None, {}, TARGET)).value.routes) == 1
+    assert len(load_policy(policy(choose(evidence(*table(ALIKE))), None, (), TARGET)).value.routes) == 1
 
 
 def test_a_schedule_is_written_into_the_fleet() -> None:
     found = crossing()
-    text = fleet(choose(found), plan(found, load=32), specs)
+    text, names = fleet(choose(found), plan(found, load=32), specs)
+    assert set(names.values()) == {BASELINE, Candidate("dflash", 3)}
     assert "num_speculative_tokens_per_batch_size" in text
-    loaded = load(text, policy(choose(found), None, {}, TARGET))
+    loaded = load(text, policy(choose(found), None, (), TARGET))
     assert isinstance(loaded, Loaded)
 
 
