@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backends.sweep.fleetplan import FleetPlan
 
 _LEARNING: Final = (
-    "# With mode auto in place of shadow the load of the moment decides too, by {prior} and by what is learnt\n"
+    "# With mode auto in place of shadow the load of the moment decides too, by {prior} and what is learnt\n"
     "# in service; shadow only says in each decision what that would have done.\n"
 )
 
