@@ -31,6 +31,7 @@ class View:
         kv_usage: Share of the KV cache in use at the last scrape.
         scraped: When that was; below 0 before the first. Without a scrape interval there is none.
         healthy: Whether a server answered last time.
+        everyone: Indices of all servers.
     """
 
     models: list[Model]
@@ -41,6 +42,7 @@ class View:
     kv_usage: list[float]
     scraped: list[float]
     healthy: list[bool]
+    everyone: list[int]
 
     @classmethod
     def of(cls, models: Sequence[Model]) -> View:
@@ -49,11 +51,13 @@ class View:
         zeros = [0] * count
         return cls(
             list(models), zeros.copy(), zeros.copy(), zeros.copy(), zeros.copy(), [0.0] * count,
-            [-1.0] * count, [True] * count,
+            [-1.0] * count, [True] * count, list(range(count)),
         )  # fmt: skip
 
     def capable(self, request: Request) -> list[int]:
-        """Servers that answer and would not refuse the request."""
+        """Servers that answer and would not refuse the request; not to be changed."""
+        if not request.needs and all(self.healthy):
+            return self.everyone
         return [
             index
             for index, (model, healthy) in enumerate(zip(self.models, self.healthy, strict=True))
