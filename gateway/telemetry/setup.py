@@ -57,6 +57,9 @@ class Telemetry:
     def __init__(
         self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None, trace_slow: float
     ) -> None:
+        version = str(resource.attributes[SERVICE_VERSION])
+        self._snapshot: Callable[[], Snapshot] | None = None
+        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, version), self._backend, trace_slow)
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         limits: CardinalityLimits = {ObservableCounter: _SERIES, ObservableGauge: _SERIES}
@@ -68,14 +71,11 @@ class Telemetry:
         if otlp_endpoint is not None:
             spans, numbers = _exporters(otlp_endpoint.rstrip("/"))
             self._exporters = [spans, numbers]
-            self._queue = SpanQueue(spans, *_span_limits(os.environ))
+            self._queue = SpanQueue(spans, self._spans.of, *_span_limits(os.environ))
             readers.append(PushReader(histograms, numbers, limits))
         self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
-        version = str(resource.attributes[SERVICE_VERSION])
         self._meter = self._provider.get_meter(names.SCOPE, version)
         self._metrics = metrics.Metrics(self._meter, histograms, genai)
-        self._snapshot: Callable[[], Snapshot] | None = None
-        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, version), self._backend, trace_slow)
         gauges.observe_gain(self._meter, self._metrics.gain)
         if (queue := self._queue) is not None:
             gauges.observe_spans(self._meter, lambda: queue.dropped)
@@ -84,13 +84,8 @@ class Telemetry:
     def on_record(self, record: Record) -> None:
         """Count a finished request and queue its spans; does not block and reaches no network."""
         self._metrics.on_record(record)
-        queue = self._queue
-        if queue is None:
-            return
-        if queue.full:
-            queue.drop((1 + len(record.attempts)) * record.trace.sampled)
-        elif spans := self._spans.of(record):
-            queue.put(spans)
+        if self._queue is not None and self._spans.wanted(record):
+            self._queue.put(record)
 
     def numbers(self, metric: names.Metric) -> dict[Values, float]:
         """A counter that finished requests feed, by label values as it is now.
@@ -233,10 +228,9 @@ class Telemetry:
 
 
 def _span_limits(env: Mapping[str, str]) -> tuple[int, float]:
-    """Spans held at most and seconds between two exports, by the standard variables."""
-    return int(env.get("OTEL_BSP_MAX_QUEUE_SIZE", 4096)), float(
-        env.get("OTEL_BSP_SCHEDULE_DELAY", 1000)
-    ) / 1000
+    """Requests held at most, of two spans each, and seconds between two exports, by the usual variables."""
+    spans, milliseconds = env.get("OTEL_BSP_MAX_QUEUE_SIZE", 4096), env.get("OTEL_BSP_SCHEDULE_DELAY", 1000)
+    return int(spans) // 2, float(milliseconds) / 1000
 
 
 def _exporters(base: str) -> tuple[OTLPSpanExporter, OTLPMetricExporter]:

@@ -80,6 +80,10 @@ class Spans:
         self._backend = backend
         self._slow = slow
 
+    def wanted(self, record: Record) -> bool:
+        """Whether a request has spans: its trace is sampled or worth keeping."""
+        return record.trace.sampled or bool(self._worth(record))
+
     def of(self, record: Record) -> list[ReadableSpan]:
         """All spans of a request, attempts first; none if its trace is neither sampled nor worth keeping.
 

@@ -9,9 +9,8 @@ from gateway.telemetry.span_queue import SpanQueue
 
 if TYPE_CHECKING:
     import pytest
-    from opentelemetry.sdk.trace import ReadableSpan
 
-SPAN = cast("ReadableSpan", object())
+    from gateway.core.outcome import Record
 
 
 class Exporter:
@@ -35,16 +34,20 @@ class Exporter:
         self.ended = True
 
 
-def queue(exporter: Exporter, capacity: int = 4096) -> SpanQueue:
-    return SpanQueue(cast("Any", exporter), capacity)
+def two(_: Record) -> Any:
+    return [object(), object()]
 
 
-def test_what_is_queued_is_exported_at_the_end_in_batches() -> None:
+def queue(exporter: Exporter, make: Any = two, **given: Any) -> SpanQueue:
+    return SpanQueue(cast("Any", exporter), make, **given)
+
+
+def test_what_is_queued_is_exported_at_the_end_in_batches(record: Record) -> None:
     exporter = Exporter()
     exporter.free.clear()
     spans = queue(exporter)
     for _ in range(600):
-        spans.put([SPAN, SPAN])
+        spans.put(record)
     exporter.free.set()
     spans.close()
     assert (sum(exporter.taken), max(exporter.taken)) == (1200, 512)
@@ -52,44 +55,65 @@ def test_what_is_queued_is_exported_at_the_end_in_batches() -> None:
     assert exporter.ended
 
 
-def test_a_receiver_that_hangs_costs_no_more_memory_than_the_queue() -> None:
+def test_spans_are_made_in_the_thread(record: Record) -> None:
+    made: list[str] = []
+
+    def make(_: Record) -> list[Any]:
+        made.append(threading.current_thread().name)
+        return []
+
+    exporter = Exporter()
+    spans = queue(exporter, make)
+    spans.put(record)
+    spans.close()
+    assert made == ["spans"]
+    assert exporter.taken == []
+
+
+def test_a_receiver_that_hangs_costs_no_more_memory_than_the_queue(record: Record) -> None:
     exporter = Exporter()
     exporter.free.clear()
     spans = queue(exporter, capacity=4)
     for _ in range(100):
-        spans.put([SPAN, SPAN])
+        spans.put(record)
     assert len(spans._queue) <= 4
-    assert spans.dropped >= 200 - 4 - 4
-    spans.put([SPAN, SPAN])
-    assert spans.full
-    spans.drop(3)
+    assert spans.dropped >= 2 * (100 - 4 - 4)
     exporter.free.set()
     spans.close()
-    assert spans.dropped + sum(exporter.taken) == 205
+    assert spans.dropped + sum(exporter.taken) == 200
 
 
-def test_the_spans_of_a_request_come_all_or_none() -> None:
-    exporter = Exporter()
-    exporter.free.clear()
-    spans = queue(exporter, capacity=3)
-    spans._export = lambda: None  # type: ignore[method-assign]
-    spans.put([SPAN, SPAN])
-    spans.put([SPAN, SPAN])
-    assert (len(spans._queue), spans.dropped) == (2, 2)
-    exporter.free.set()
-    spans.close()
-
-
-def test_what_the_receiver_refuses_is_counted() -> None:
+def test_what_the_receiver_refuses_is_counted(record: Record) -> None:
     spans = queue(Exporter(SpanExportResult.FAILURE))
-    spans.put([SPAN, SPAN, SPAN])
+    spans.put(record)
     spans.close()
-    assert spans.dropped == 3
+    assert spans.dropped == 2
 
 
-def test_an_exporter_that_raises_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exporter_that_raises_is_logged_and_counted(
+    record: Record, caplog: pytest.LogCaptureFixture
+) -> None:
     spans = queue(Exporter(ValueError("no")))
-    spans.put([SPAN])
+    spans.put(record)
     spans.close()
-    assert spans.dropped == 1
+    assert spans.dropped == 2
     assert "spans cannot be exported" in caplog.text
+
+
+def test_a_request_that_cannot_be_told_costs_no_other(
+    record: Record, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns = iter([ValueError("odd"), None])
+
+    def make(one: Record) -> Any:
+        if (error := next(turns)) is not None:
+            raise error
+        return two(one)
+
+    exporter = Exporter()
+    spans = queue(exporter, make)
+    spans.put(record)
+    spans.put(record)
+    spans.close()
+    assert (exporter.taken, spans.dropped) == ([2], 2)
+    assert "no spans can be made" in caplog.text
