@@ -1,6 +1,6 @@
 """Makes and exports spans in a thread of its own; what does not get through is dropped and counted.
 
-The SDK's own processor wants finished spans, which cost a request 30 µs, and keeps no count of those it drops.
+The SDK's own processor wants finished spans, which cost a request 30 µs, and does not count what it drops.
 """
 
 from __future__ import annotations
