@@ -76,10 +76,10 @@ async def test_without_a_prior_work_ends_up_on_the_servers_that_suit_it(tmp_path
             question = {"model": TARGET, "messages": [{"role": "user", "content": "hello"}]}
             told = await (await session.post("/-/decide", json=question)).json()
     assert went["code"]["mtp"] > went["code"]["ngram"], went
-    assert went["grounded"]["ngram"] > went["code"]["ngram"], went
     assert went["code"]["plain"] + went["grounded"]["plain"] < 0.3 * 16 * 8, went
-    copied = 1.0 / learnt["ngram"].steps_per_token[Cell("grounded", 0, GREEDY)]
-    assert 2.5 < copied < 6.0, "tokens a step where answers copy from the prompt"
+    drafted = 1.0 / learnt["mtp"].steps_per_token[Cell("code", 0, GREEDY)]
+    assert 2.8 < drafted < 5.0, "tokens a step, as published for this draft"
+    assert learnt["ngram"].evidence["grounded"] > 0.0, "it was tried"
     assert learnt["plain"].other_steps_per_token == 1.0
     assert status["mode"] == "auto"
     assert any("routing by workload" in one for one in status["statements"][TARGET])
