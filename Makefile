@@ -10,7 +10,7 @@ DATA ?= ../shared/data/classify/train_permissive.jsonl
 .PHONY: help demo test cover lint type fmt bench bench-routing model vllm-env test-vllm lock clean
 
 help: ## Say what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.core ## Run the gateway in front of a simulated fleet, drive real prompts, print the table (ARGS=--once to end there)
 	$(BIN)/specroute demo $(ARGS)

@@ -138,8 +138,7 @@ class GatewayRouter:
         if request.mark is None:
             request.mark = _Told()
             self._demand.arrived(service.name, self._classes(request), now)
-        features = self._features(request)
-        classification = self._classification(request)
+        features, classification = self._features(request), self._classification(request)
         draw = Draw(*self._random.random(2).tolist())
         home = self._homes.get(request.prefix) if request.prefix is not None else None
         snapshot = self._look(view)
