@@ -31,6 +31,9 @@ LIMITS_MISSED = 1
 KEPT = 0.9
 OURS = "this policy"
 LEAST = "least requests"
+WIDTH = 100
+"""Columns that the table needs; a narrower terminal wraps its lines."""
+
 FLEETS = 2
 """Results that are about the fleet that was given; the others are about other fleets."""
 
@@ -306,7 +309,7 @@ def _print(results: Sequence[Result], names: Sequence[str]) -> None:
         parts.add_column(result.name, justify="right")
     for at, name in enumerate(names):
         parts.add_row(name, *(f"{result.shares[at]:.1%}" for result in results[:FLEETS]))
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=max(Console().width, WIDTH))
     console.print(table, parts)
     ours = results[0]
     if ours.preemptions or ours.waiting:
