@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.policy import Match, Selector
+from gateway.core.policy import STATIC, Match, Selector
 from gateway.core.selectors import selects
 from gateway.policy.problems import suggest
 
@@ -77,6 +77,18 @@ def _draft_problems(section: BackendSection, source: Source, here: Path) -> Iter
 def class_problems(sections: Sequence[Checked[ClassSection]], source: Source) -> Iterator[Problem]:
     """Service classes that share a name."""
     yield from _twice("class", sections, source, "classes")
+
+
+def idle_class_problems(
+    sections: Sequence[Checked[ClassSection]], learning: object, source: Source
+) -> Iterator[Problem]:
+    """Limits that nothing is done about, as the routes decide alone."""
+    mode = learning.get("mode", STATIC) if isinstance(learning, dict) else STATIC
+    limited = [one.value for one in sections if one.value and (one.value.ttft or one.value.tpot)]
+    if limited and mode == STATIC:
+        wrong = f"nothing is done about the limits of {limited[0].name!r}: the routes decide alone"
+        right = "add learning: {mode: auto}, or shadow to watch first"
+        yield source.problem(("classes",), wrong, right, key=True, warning=True)
 
 
 def _twice(

@@ -14,6 +14,7 @@ from gateway.policy.checks import (
     class_problems,
     fit_problems,
     fleet_problems,
+    idle_class_problems,
     name_problems,
     policy_problems,
 )
@@ -199,6 +200,7 @@ def _read_policy(
     sections, more = check_list(RouteSection, data, "routes", source, labels)
     classes, of_classes = check_list(ClassSection, data, "classes", source)
     problems += [*of_classes, *class_problems(classes, source)]
+    problems += idle_class_problems(classes, data.get("learning"), source)
     top = check(PolicyFile, data, source, labels=labels)
     file = top.value
     if file is None:

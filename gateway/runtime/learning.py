@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core import reasons
+from gateway.core.caution import Caution
 from gateway.core.classes import DEFAULT
 from gateway.core.demand import Demand
 from gateway.core.fleet import Guide
@@ -105,6 +106,7 @@ class Learning:
         self._told: dict[str, Told] = {}
         self._steps: dict[str, float] = {}
         self._taken: dict[str, int] = {}
+        self._caution, self._slower = Caution(), frozenset[str]()
         self._advised: dict[str, float] = {}
         self._policy = policy
         fleet.on_count = self._counted
@@ -164,6 +166,8 @@ class Learning:
         taken = self._taken.get(record.backend, 0)
         if self._policy.learning.mode == FROZEN or taken >= ENOUGH:
             return
+        if self._policy.learning.explore:
+            self._caution.add(record)
         self._taken[record.backend] = taken + 1
         if (sample := finished(record, told, self._occupancy)) is not None:
             self._learner.update(sample)
@@ -204,13 +208,8 @@ class Learning:
 
     def _guide(self) -> None:
         calm = self._fleet.busy < KNEE
-        self._fleet.guide(
-            Guide(
-                plan=self.plans,
-                explorable=self.purse.explorable() if calm else frozenset(),
-                due=self.purse.due(),
-            )
-        )
+        explorable = self.purse.explorable() - self._slower if calm else frozenset()
+        self._fleet.guide(Guide(plan=self.plans, explorable=explorable, due=self.purse.due()))
 
     @property
     def models(self) -> Mapping[str, ServerModel]:
@@ -261,6 +260,10 @@ class Learning:
             self.plans = {}
             self._guide()
             return
+        slower = self._caution.slower()
+        if new := slower - self._slower:
+            _log.warning("nothing is explored for %s: no speculation is faster", ", ".join(sorted(new)))
+        self._slower = slower
         limits = {one.name: one.limits for one in (*self._policy.classes, DEFAULT)}
         now = self._now()
         plans: dict[str, Plan] = {}

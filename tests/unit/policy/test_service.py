@@ -108,3 +108,18 @@ def test_classes_are_compiled() -> None:
     assert (match.tenants, match.endpoints, match.models) == ({"t"}, {"chat"}, {"m"})
     assert (match.stream, match.min_max_tokens, match.max_max_tokens) == (True, 1, 99)
     assert (bulk.limits, bulk.wait) == (Limits(), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("classes: [{name: a, tpot: 20ms}]\n", True),
+        ("classes: [{name: a, ttft: 1s}]\nlearning: {mode: static}\n", True),
+        ("classes: [{name: a, tpot: 20ms}]\nlearning: {mode: shadow}\n", False),
+        ("classes: [{name: a}]\n", False),
+    ],
+)
+def test_limits_that_nothing_is_done_about_are_warned_of(text: str, warned: bool) -> None:
+    loaded = load_policy(ROUTES + text)
+    assert isinstance(loaded, Loaded)
+    assert any("nothing is done about the limits" in str(one) for one in loaded.warnings) == warned

@@ -182,6 +182,23 @@ def test_nothing_is_explored_above_the_knee() -> None:
     assert stand.fleet.snapshot.guide.explorable == frozenset()
 
 
+async def test_what_is_slower_than_no_speculation_is_not_explored(caplog: pytest.LogCaptureFixture) -> None:
+    stand = Stand()
+    attempt = Attempt("a", "done", "", 200, 100.0, 104.5)
+    for number in range(20):
+        slow = answered("a", attempt, decode_seconds=8.0 + number % 3)
+        plain = answered("b", attempt, decode_seconds=2.0 + 0.2 * (number % 3))
+        stand.learning.on_record(slow)
+        stand.learning.on_record(replace(plain, baseline=True))
+        stand.learning.decided(decision(), "math")
+    for _ in range(20):
+        stand.learning.decided(decision(), "math")
+    assert stand.fleet.snapshot.guide.explorable == {"math"}
+    await stand.learning.plan()
+    assert stand.fleet.snapshot.guide.explorable == frozenset()
+    assert "nothing is explored for math" in caplog.text
+
+
 async def test_roles_are_planned_from_what_is_asked_for() -> None:
     replicas = [backend(name) for name in "abcd"]
     known = dict.fromkeys("abcd", SERVER_MODEL)
