@@ -113,7 +113,7 @@ class _Pipe:
         return not conversation.reads_after
 
     def pouring(self):
-        return self.write
+        return self.write, self.write, False
 
     def finish(self, data):
         self._conversation.take({"type": "http.response.body", "body": data, "more_body": False})

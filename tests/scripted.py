@@ -52,7 +52,7 @@ class Response:
     def body(self):
         return self._body
 
-    async def pipe(self, sink):
+    async def pipe(self, sink, framed=None):
         async for chunk in self._body:
             sink(chunk)
             await self._flowing.wait()

@@ -11,6 +11,7 @@ from gateway.runtime import clock
 from gateway.wire import errors
 from gateway.wire import headers as names
 from gateway.wire.patience import Patience
+from gateway.wire.pouring import KeptBackError, pour
 from gateway.wire.reading import decode
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gateway.runtime.alarms import Alarms
     from gateway.wire.client import Client
     from gateway.wire.headers import Headers
-    from gateway.wire.pipe import Pipe
     from gateway.wire.reading import Reading
     from gateway.wire.resume import Splice
     from gateway.wire.sse import StreamTap
@@ -79,10 +79,6 @@ class Plan:
     deadline: float
     dress: Callable[[Headers, Backend], Headers]
     alarms: Alarms
-
-
-class _KeptBackError(Exception):
-    """The stream ended with an error event that is kept back, so that another backend may go on."""
 
 
 class Trial:
@@ -274,8 +270,8 @@ class Trial:
                 return
             if data and client.delivered and client.pipe is not None:
                 try:
-                    await self._pour(response, patience, client.pipe)
-                except _KeptBackError:
+                    await pour(response, tap, client, client.pipe, patience)
+                except KeptBackError:
                     self.error = tap.reading.error
                     return
                 break
@@ -297,29 +293,6 @@ class Trial:
                 await client.deliver(data, between_events=tap.between_events)
         elif data:
             await client.write(data)
-
-    async def _pour(self, response: UpstreamResponse, patience: Patience, pipe: Pipe) -> None:
-        """Pass on the rest of a stream from connection to connection, with no task switch for a chunk."""
-        tap, client = self.tap, self._client
-        passes, feed, pour = tap.passes, tap.feed, pipe.pouring()
-
-        def sink(chunk: bytes) -> None:
-            now = clock.monotonic()
-            patience.last = now
-            if not passes(chunk, now):
-                chunk = feed(chunk, now)
-                client.between_events = tap.between_events
-            if chunk:
-                client.last_sent = now
-                client.bytes_out += len(chunk)
-                if not pour(chunk):
-                    client.fell_behind(now)
-                    response.pause()
-            if tap.error:
-                raise _KeptBackError
-
-        client.catches_up(pipe, response.resume)
-        await response.pipe(sink)
 
     def _ended(self) -> bool:
         """Whether a stream that brings no more has come to its end. Some servers send no ``[DONE]``."""

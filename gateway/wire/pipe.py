@@ -92,18 +92,25 @@ class Pipe:
         self._protocol.held_back.add(self)
         return False
 
-    def pouring(self) -> Callable[[bytes], bool]:
-        """:meth:`write` for many parts of a body, after the first: as lean as can be."""
-        write, flow, protocol, chunked = self._transport.write, self._flow, self._protocol, self._chunked
+    def pouring(self) -> tuple[Callable[[bytes], bool], Callable[[bytes], bool], bool]:
+        """:meth:`write` for many parts of a body, after the first: as lean as can be.
 
-        def pour(data: bytes) -> bool:
-            write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+        Returns:
+            That, the same for a part that is framed as a chunk already, and whether the body is in chunks.
+        """
+        write, flow, protocol = self._transport.write, self._flow, self._protocol
+
+        def pour_framed(data: bytes) -> bool:
+            write(data)
             if flow.write_paused:
                 protocol.held_back.add(self)
                 return False
             return True
 
-        return pour
+        def pour(data: bytes) -> bool:
+            return pour_framed(b"%x\r\n%b\r\n" % (len(data), data))
+
+        return (pour if self._chunked else pour_framed), pour_framed, self._chunked
 
     def finish(self, data: bytes) -> None:
         """Write the last part of the body, which may be empty."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from gateway.wire.headers import Headers
-    from gateway.wire.upstream import Sink, UpstreamRequest
+    from gateway.wire.upstream import FramedSink, Sink, UpstreamRequest
 
 
 class HttpxUpstream:
@@ -70,7 +70,7 @@ class HttpxResponse:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
         return self._body
 
-    async def pipe(self, sink: Sink) -> None:
+    async def pipe(self, sink: Sink, framed: FramedSink | None = None) -> None:  # noqa: ARG002 - none is seen
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
         async for chunk in self._body:
             sink(chunk)

@@ -29,6 +29,12 @@ _LINE: Final = re.compile(rb"\r\n|\n|\r")
 _TEXTS: Final = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_content":"')
 """Beginnings of what events differ in; of the first two the opening of an answer consists."""
 
+_HEADS: Final = 256
+"""Sizes of events of which it is remembered how they begin, at most."""
+
+_NEVER: Final = b"\0"
+"""No chunk begins like this."""
+
 _LESSONS: Final = 4
 """How often a form of events is learned in a stream, at most: some are alike in nothing."""
 
@@ -99,7 +105,7 @@ class StreamTap:
     """
 
     __slots__ = (
-        "_after", "_alike", "_before", "_held", "_keeps", "_last", "_lessons", "_start",
+        "_after", "_alike", "_before", "_close", "_heads", "_held", "_keeps", "_last", "_lessons", "_start",
         "_strip_usage", "_tail", "_tape", "_whole", "done", "error", "reading",
     )  # fmt: skip
 
@@ -124,6 +130,8 @@ class StreamTap:
         self._alike = False
         self._before = self._after = b""
         self._start = self._tail = 0
+        self._heads: dict[int, bytes] = {}
+        self._close = b""
         self._keeps = False
 
     def passes(self, chunk: bytes, now: float) -> bool:
@@ -142,6 +150,41 @@ class StreamTap:
         if self._keeps:
             self._keeps = reading.keep(chunk[self._start - 1 : end + 1])
         return True
+
+    def passes_framed(self, chunk: bytes, now: float) -> int:
+        """The same of one event that comes as a chunk of HTTP, its framing included.
+
+        Returns:
+            Size of the event, which was counted; 0 if it is anything else.
+        """
+        if not self._alike:
+            return 0
+        size = len(chunk)
+        head = self._heads.get(size)
+        if head is None:
+            head = self._head_of(size)
+        if not (chunk.startswith(head) and chunk.endswith(self._close)):
+            return 0
+        start, end = len(head), size - self._tail - 2
+        if chunk.find(b'"', start) != end:
+            return 0
+        reading = self.reading
+        reading.last_token_at = now
+        reading.events += 1
+        if self._keeps:
+            self._keeps = reading.keep(chunk[start - 1 : end + 1])
+        return size - start + self._start - 2
+
+    def _head_of(self, size: int) -> bytes:
+        """How a chunk begins that is such an event, by the size of both."""
+        for digits in range(1, 9):
+            length = b"%x" % max(0, size - digits - 4)
+            if len(length) == digits:
+                head = length + b"\r\n" + self._before
+                if len(self._heads) < _HEADS:
+                    self._heads[size] = head
+                return head
+        return _NEVER
 
     def _passes_all(self, events: list[bytes], now: float) -> bool:
         before, start, after, tail = self._before, self._start, self._after[:-2], self._tail - 2
@@ -251,6 +294,7 @@ class StreamTap:
                 self._lessons -= 1
                 self._before, self._after = event[:start], event[end:] + b"\n\n"
                 self._start, self._tail = len(self._before), len(self._after)
+                self._heads, self._close = {}, self._after + b"\r\n"
                 self._keeps = name in _TEXTS[:2]
             return
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gateway.wire.headers import Headers
 
     Sink = Callable[[bytes], None]
+    FramedSink = Callable[[bytes], bool]
 
 KEEPALIVE_SECONDS = 4.0
 """Below uvicorn's 5 s, so that a pooled connection is not taken just as the server closes it."""
@@ -65,11 +66,13 @@ class UpstreamResponse(Protocol):
         """
         ...
 
-    async def pipe(self, sink: Sink) -> None:
+    async def pipe(self, sink: Sink, framed: FramedSink | None = None) -> None:
         """Hand what is left of the body to ``sink`` as it arrives, and return at its end.
 
         The sink may be called from the connection itself, with no task switch; what it raises is raised here.
-        It may follow upon :meth:`body`, and holds back a fast backend by :meth:`pause`.
+        It may follow upon :meth:`body`, and holds back a fast backend by :meth:`pause`. Where a body comes in
+        chunks, one that comes alone may be offered to ``framed`` first, with its framing; what that does not
+        take goes to ``sink``.
 
         Raises:
             UpstreamError: The body broke off.

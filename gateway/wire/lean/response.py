@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gateway.wire.headers import Headers
     from gateway.wire.lean.connection import Connection
-    from gateway.wire.upstream import Sink
+    from gateway.wire.upstream import FramedSink, Sink
 
 HEAD_LIMIT: Final = 64 * 2**10
 """Most bytes of headers, and of anything else that comes without a byte of the body."""
@@ -34,8 +34,9 @@ class LeanResponse:
     """
 
     __slots__ = (
-        "_bare", "_between", "_connection", "_done", "_error", "_given_back", "_head_size", "_heard", "_keep",
-        "_loop", "_parser", "_parts", "_paused", "_silent", "_sink", "_size", "_waiter", "headers", "status",
+        "_bare", "_between", "_connection", "_done", "_error", "_framed", "_given_back", "_head_size",
+        "_heard", "_keep", "_loop", "_parser", "_parts", "_paused", "_silent", "_sink", "_size", "_waiter",
+        "headers", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
@@ -64,6 +65,7 @@ class LeanResponse:
         self._size = 0
         self._paused = False
         self._sink: Sink | None = None
+        self._framed: FramedSink | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def head(self) -> None:
@@ -94,18 +96,19 @@ class LeanResponse:
             self.resume()
         return data
 
-    async def pipe(self, sink: Sink) -> None:
+    async def pipe(self, sink: Sink, framed: FramedSink | None = None) -> None:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
         if self._paused:
             self.resume()
         if self._parts:
             sink(self._take())
         self._sink = sink
+        self._framed = framed
         try:
             while not self._done or self._error is not None:
                 await self._more()
         finally:
-            self._sink = None
+            self._sink = self._framed = None
 
     def pause(self) -> None:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
@@ -154,12 +157,9 @@ class LeanResponse:
 
     def feed(self, data: bytes) -> None:
         """Read bytes as they arrive."""
-        if self._between and (sink := self._sink) is not None:
-            line = data.find(b"\r\n", 0, 10)
-            size = len(data) - line - 4
-            if size > 0 <= line and data.endswith(b"\r\n") and data[:line] == b"%x" % size:
-                # Nothing but one whole chunk, written as everybody writes it: the parser need not see it.
-                self._deliver(sink, data[line + 2 : -2])
+        if self._between:
+            framed = self._framed
+            if (framed is not None and framed(data)) or self._passes_the_parser(data):
                 return
         if self._done:
             self._keep = False
@@ -176,6 +176,18 @@ class LeanResponse:
             self._fail(UpstreamError("headers" if self.status else "sent", "protocol", fault))
         if self._news():
             self._wake()
+
+    def _passes_the_parser(self, data: bytes) -> bool:
+        """Whether this is one whole chunk, written as everybody writes it, that the sink has taken."""
+        sink = self._sink
+        if sink is None:
+            return False
+        line = data.find(b"\r\n", 0, 10)
+        size = len(data) - line - 4
+        if not (size > 0 <= line and data.endswith(b"\r\n") and data[:line] == b"%x" % size):
+            return False
+        self._deliver(sink, data[line + 2 : -2])
+        return True
 
     def _parse(self, data: bytes) -> str:
         """Give bytes to the parser; returns what is wrong with them."""

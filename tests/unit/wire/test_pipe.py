@@ -70,6 +70,22 @@ async def test_without_a_length_the_body_comes_in_chunks():
         writer.close()
 
 
+async def test_a_part_that_is_framed_already_goes_out_as_it_is():
+    app = Piping()
+    async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
+        reader, writer = await begin(app, port)
+        app.pipe.write(b"one")
+        pour, pour_framed, chunked = app.pipe.pouring()
+        assert chunked
+        assert pour(b"two")
+        assert pour_framed(b"5\r\nthree\r\n")
+        app.pipe.finish(b"")
+        app.end.set()
+        await headed(reader)
+        assert await reader.read() == b"3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n"
+        writer.close()
+
+
 async def test_where_the_length_is_known_it_comes_as_it_is_and_the_connection_goes_on():
     app = Piping()
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
@@ -129,7 +145,7 @@ async def test_a_client_that_does_not_read_is_told_of_and_so_is_its_catching_up(
         app.pipe.on_room(room.set)
         parts = 1
         app.pipe.write(MB)
-        write = app.pipe.pouring() if poured else app.pipe.write
+        write = app.pipe.pouring()[0] if poured else app.pipe.write
         while write(MB):
             parts += 1
             await asyncio.sleep(0)

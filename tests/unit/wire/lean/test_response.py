@@ -242,6 +242,33 @@ async def test_a_size_that_is_none_is_an_error_alone_in_its_piece_too(line):
     assert (got, error) == ([b"a"], "protocol")
 
 
+async def test_a_chunk_that_comes_alone_is_offered_with_its_framing_first():
+    _, response = reader()
+    response.feed(CHUNKED + b"1\r\na\r\n")
+    got, offered = [], []
+
+    def framed(chunk):
+        offered.append(chunk)
+        return chunk == b"1\r\nc\r\n"
+
+    piping = response.pipe(got.append, framed)
+    piping.send(None)
+    for piece in (
+        b"1\r\nb\r\n",
+        b"1\r\nc\r\n",
+        b"2\r\nd",
+        b"e\r\n",
+        b"1\r\nf\r\n1",
+        b"\r\ng\r\n",
+        b"0\r\n\r\n",
+    ):
+        response.feed(piece)
+    with pytest.raises(StopIteration):
+        piping.send(None)
+    assert b"".join(got) == b"abdefg"
+    assert offered == [b"1\r\nb\r\n", b"1\r\nc\r\n", b"2\r\nd", b"1\r\nf\r\n1", b"0\r\n\r\n"]
+
+
 async def test_behind_the_end_nothing_is_taken_for_a_chunk():
     connection, response = reader()
     response.feed(CHUNKED + b"1\r\na\r\n")
