@@ -56,7 +56,7 @@ def parse():
 
 
 def chosen(args):
-    found = [*([] if args.held_out else (*bars.BARS, bars.REPLAY)), *bars.HELD_OUT]
+    found = [*([] if args.held_out else (*bars.BARS, bars.REPLAY, bars.TALKS)), *bars.HELD_OUT]
     wanted = {int(number) for number in args.bars.split(",") if number}
     return [bar for bar in found if not wanted or bar.number in wanted]
 

@@ -8,6 +8,7 @@ from backends.fleetsim.traffic import MIXES, Source, constant, steady
 from gateway.core.plan import Kind, Limits, Wanted
 from gateway.runtime.advice import advise, compose
 from tests.bench.routing import fleets, jobs
+from tests.bench.routing.conversations import talk
 from tests.bench.routing.learned import learned
 from tests.bench.routing.peers import LeastRequests
 from tests.bench.routing.references import Oracle
@@ -84,4 +85,4 @@ def composed(job):
     return {"of_best": own / best, "of_alone": own / alone, "kinds": len(chosen.servers)}
 
 
-KINDS = {"advice": advice, "compose": composed, "replay": replayed}
+KINDS = {"advice": advice, "compose": composed, "replay": replayed, "talk": talk}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import mean, median
 
+from tests.bench.routing.conversations import RULES
 from tests.bench.routing.fleets import TARGETS
 from tests.bench.routing.peers import PEERS
 
@@ -435,7 +436,7 @@ BARS = (
     ),
     Bar(
         13, "fleet composed of what is known", composing(), ("learned",), judge_composing,
-        ("K25 equal 32", "Q8 equal 32"),
+        ("K25 equal 32",),
     ),
 )  # fmt: skip
 
@@ -470,6 +471,29 @@ REPLAY = Bar(
 )  # fmt: skip
 """Not a bar of the yardstick: a demand on ``specroute replay``. Its 95 % interval is to hold the truth; ask for
 ``--bars 14 --seeds 100``."""
+
+
+def talks():
+    return {
+        f"{target} {kind} {load}": {"kind": "talk", "fleet": spec, "mix": "chat70", "load": load}
+        for target in ("G31", "G26", "K25")
+        for kind, spec in (("alike", ("best", target, 4)), ("one of each", ("one of each", target, 1)))
+        for load in (8, 32)
+    }
+
+
+def judge_talks(figures):
+    ratio = ratios(figures, "tokens", RULES)
+    return [
+        Criterion("x best rule, least", min(ratio.values()), 0.98, 1.0),
+        Criterion("x best rule, median", median(ratio.values()), 0.99, 1.02),
+    ]
+
+
+TALKS = Bar(
+    15, "conversations and prefix caches", talks(), ("learned", *RULES), judge_talks, ("G31 one of each 8",)
+)
+"""Not a bar of the yardstick: rules that look at prefixes stand here, where there are some."""
 
 SLACK = 0.02
 """Points by which a bar may be missed on engines whose form no learner assumes."""

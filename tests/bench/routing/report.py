@@ -29,7 +29,10 @@ def table(results):
 
 def worst(result, count=3):
     """The cells in which the learned policy did worst, to look at."""
-    key = next((name for name in ("share", "mean", "rate", "bulk", "of_best") if name in _any(result)), None)
+    key = next(
+        (name for name in ("share", "mean", "rate", "bulk", "of_best", "tokens") if name in _any(result)),
+        None,
+    )
     if key is None:
         return []
     low = sorted(result["cells"].items(), key=lambda item: item[1].get("learned", {}).get(key, 0.0))
@@ -51,7 +54,10 @@ def cells(result):
         shown = []
         for name in names:
             figures = runs.get(name, {})
-            key = next((key for key in ("share", "mean", "rate", "bulk", "of_best") if key in figures), None)
+            key = next(
+                (key for key in ("share", "mean", "rate", "bulk", "of_best", "tokens") if key in figures),
+                None,
+            )
             shown.append(
                 "" if key is None else f"{figures[key]:.3f}" if figures[key] < 100 else f"{figures[key]:.0f}"
             )

@@ -30,7 +30,12 @@ CORE = (
 )  # fmt: skip
 ADVICE = ("gateway/runtime/advice.py", "tests/bench/routing/advising.py")
 REPLAY = ("gateway/core/replay.py", "gateway/core/virtual.py", "tests/bench/routing/replaying.py")
-BESIDE = {"advice": ADVICE, "compose": ADVICE, "replay": REPLAY}
+BESIDE = {
+    "advice": ADVICE,
+    "compose": ADVICE,
+    "replay": REPLAY,
+    "talk": ("tests/bench/routing/conversations.py",),
+}
 OURS = ("tests/bench/routing/fleets.py", "tests/bench/routing/jobs.py", "tests/bench/routing/peers.py")
 
 
