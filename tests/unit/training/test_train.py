@@ -56,7 +56,9 @@ def test_the_same_data_make_the_same_file(made: Model) -> None:
     assert again.to_bytes() == made.to_bytes()
 
 
-def test_the_command_writes_the_file(tmp_path: Path) -> None:
+def test_the_command_writes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, quick = train.train, Steps(content=4, language=2)
+    monkeypatch.setattr(train, "train", lambda rows: whole(rows, quick))
     data, file = tmp_path / "rows.jsonl", tmp_path / "made.model"
     data.write_text("\n".join(LINES), encoding="utf-8")
     own = tmp_path / "own.jsonl"
@@ -70,3 +72,18 @@ def test_the_command_has_help() -> None:
         [sys.executable, "-m", "gateway.training.train", "--help"], capture_output=True, text=True, check=True
     )
     assert "labelled requests" in said.stdout
+
+
+def test_kernels_for_newer_processors_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr("os.execve", lambda _, command, environment: started.append((command, environment)))
+    monkeypatch.setattr(train, "main", lambda arguments: started.append((["main", *arguments], {})))
+    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    train.alike(["a", "b"])
+    command, environment = started[0]
+    assert command == [sys.executable, "-m", "gateway.training.train", "a", "b"]
+    assert environment["OPENBLAS_CORETYPE"] == "Haswell"
+    started.clear()
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", environment["NPY_DISABLE_CPU_FEATURES"])
+    train.alike(["a"])
+    assert started == [(["main", "a"], {})]
