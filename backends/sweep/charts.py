@@ -214,11 +214,12 @@ def _names(points: Sequence[Point], frame: _Frame) -> Iterator[str]:
     """Notes beside points, each moved down as far as the one before needs."""
     taken: list[tuple[float, float]] = []
     for one in sorted(points, key=lambda point: -point.y):
-        x, y = frame.x(one.x), frame.y(one.y) - 6
+        x, y = frame.x(one.x), frame.y(one.y)
+        end = x > WIDTH - 120
+        y += 15 if end else -6  # where the points that it beats are not
         while any(abs(x - other_x) < 70 and abs(y - other_y) < 10 for other_x, other_y in taken):
             y += 10
         taken.append((x, y))
-        end = x > WIDTH - 120
         yield (
             f'<text class="tick name{" end" if end else ""}" x="{x - 6 if end else x + 6:.1f}" y="{y:.1f}">'
             f"{escape(one.note)}</text>"

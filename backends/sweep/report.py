@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is reported."""
+    """What is reported; ``words`` are its paragraphs, the most important first."""
 
     evidence: Evidence
     choice: Choice
     plans: Sequence[FleetPlan]
+    words: Sequence[str]
 
     @property
     def title(self) -> str:
@@ -34,7 +35,7 @@ class Report:
         """The report as Markdown: words and tables."""
         parts = [
             f"# {self.title}",
-            *words.summary(self.evidence, self.choice, self.plans),
+            *self.words,
             _facts(self.evidence),
         ]
         parts += ["## Best of each workload", _markdown(WINNERS, _winners(self.choice))]
@@ -45,7 +46,7 @@ class Report:
         """The report as a page: words, charts and tables."""
         paragraphs = "".join(
             f"<p{' class=lead' if not place else ''}>{escape(one)}</p>"
-            for place, one in enumerate(words.summary(self.evidence, self.choice, self.plans))
+            for place, one in enumerate(self.words)
         )
         facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in words.facts(self.evidence))
         sections = "".join(

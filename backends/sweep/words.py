@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from backends.sweep.choose import Choice, Winner
     from backends.sweep.fleetplan import FleetPlan
     from backends.sweep.model import Candidate
+    from backends.sweep.roles import Role
     from gateway.policy.evidence import Evidence
 
 LATE: float = 0.03
@@ -111,6 +112,24 @@ def _fleet(plans: Sequence[FleetPlan]) -> str:
     if not parts:
         return ""
     return f"For {sum(plans[0].chosen.servers.values())} servers: {'; '.join(parts)}."
+
+
+def limited(found: Sequence[Role], servers: int) -> str:
+    """What to keep for work with limits, and what that leaves."""
+    parts = []
+    for one in found:
+        limit = f"{one.limit.tpot * 1e3:g} ms a token at {one.limit.rate:g} requests/s"
+        asked = f"{one.limit.workload} within {limit}"
+        if one.candidate is None:
+            parts.append(f"nothing measured serves {asked}")
+        else:
+            many = f"{one.servers} of {name(one.candidate)}, at most {one.batch} in flight on each"
+            parts.append(f"for {asked} keep {many}")
+    left = servers - sum(one.servers for one in found)
+    rest = f"{left} of {servers} servers are left for the rest"
+    if left < 0:
+        rest = f"That is more than the {servers} servers there are"
+    return f"Limits: {'; '.join(parts)}. {rest}; a class with `tpot` in the policy keeps them apart."
 
 
 def _uncertain(evidence: Evidence, choice: Choice) -> str:

@@ -12,7 +12,8 @@ from backends.sweep.fleetplan import plan_fleet
 from backends.sweep.prior import FILE as PRIOR
 from backends.sweep.prior import prior
 from backends.sweep.report import Report
-from backends.sweep.words import summary
+from backends.sweep.roles import roles
+from backends.sweep.words import limited, summary
 from backends.sweep.write import EVIDENCE, fleet, policy
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from backends.sweep.choose import Choice
     from backends.sweep.fleetplan import FleetPlan
     from backends.sweep.model import Candidate
+    from backends.sweep.roles import Limit, Role
     from gateway.policy.evidence import Evidence
 
 
@@ -36,6 +38,7 @@ class Fleet:
         specs: How a server of each method is started; empty to write no fleet file.
         served_model: What they answer to.
         names: What runs on each backend of a fleet that is there already.
+        limits: Work that must be served within a time per token.
     """
 
     servers: int
@@ -43,6 +46,7 @@ class Fleet:
     specs: Mapping[str, LaunchSpec]
     served_model: str
     names: Mapping[str, Candidate] = field(default_factory=dict)
+    limits: Sequence[Limit] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Files:
 
     Attributes:
         settled: False where the budget ended before the plan.
+        roles: What to keep for work with limits.
     """
 
     choice: Choice
@@ -58,6 +63,7 @@ class Files:
     summary: list[str]
     written: list[Path]
     settled: bool
+    roles: Sequence[Role] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The choice for scripts."""
@@ -80,6 +86,17 @@ class Files:
                     "gain_of_a_mixture": round(plan.gain, 4),
                 }
                 for plan in self.plans
+            ],
+            "roles": [
+                {
+                    "workload": one.limit.workload,
+                    "tpot_ms": round(one.limit.tpot * 1e3, 3),
+                    "requests_per_second": one.limit.rate,
+                    "configuration": one.candidate.label if one.candidate else None,
+                    "servers": one.servers,
+                    "in_flight": one.batch,
+                }
+                for one in self.roles
             ],
             "summary": self.summary,
             "written": list(map(str, self.written)),
@@ -118,9 +135,12 @@ def write(
     planned = (plan_fleet(found, choice, wanted.servers, load, wanted.mix) for load in loads)
     plans = tuple(one for one in planned if one is not None)
     said = summary(found, choice, plans)
+    kept = roles(found, wanted.limits, {one.candidate for one in choice.excluded})
+    if kept:
+        said.append(limited(kept, wanted.servers))
     if not settled:
         said.append("The budget ended before the plan did: run it again with more to go on.")
-    report = Report(found, choice, plans)
+    report = Report(found, choice, plans, said)
     middle = plans[len(plans) // 2] if plans and wanted.specs else None
     texts = {EVIDENCE: found.to_json(), "report.md": report.markdown(), "report.html": report.html()}
     names = wanted.names
@@ -141,4 +161,4 @@ def write(
     except OSError as error:
         complain(f"{out}: {error.strerror}; what was measured is safe: free some space and run it again")
         return None
-    return Files(choice, plans, said, [*measured, *(out / name for name in texts)], settled)
+    return Files(choice, plans, said, [*measured, *(out / name for name in texts)], settled, kept)

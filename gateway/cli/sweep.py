@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli import options
 from gateway.cli.files import read_text, refuse
 
 if TYPE_CHECKING:
@@ -89,6 +90,13 @@ def sweep(
             help="Shares of requests, such as code=3,chat=1; equal if left out.", show_default=False
         ),
     ] = "",
+    limit: Annotated[
+        list[str],
+        typer.Option(
+            help="Work with a limit on the time per token: chat=40ms@2.5, at 2.5 requests/s.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - as above
     python: Annotated[
         str, typer.Option(envvar=PYTHON, help="Interpreter that has vLLM.", show_default=False)
     ] = "",
@@ -121,10 +129,14 @@ def sweep(
 
     try:
         setup = _setup(recipe, methods, fleet, model, simulate, port, launch=launch)
-        texts = _prompts(prompts, _listed(workloads), simulated=bool(simulate))
+        texts = _prompts(prompts, options.listed(workloads), simulated=bool(simulate))
         samplings = ("greedy", "sampled") if sampling is Sampling.BOTH else (sampling.value,)
         under = conditions(
-            list(texts), _numbers(concurrency), _listed(lengths), samplings, most=setup.max_model_len
+            list(texts),
+            options.numbers(concurrency),
+            options.listed(lengths),
+            samplings,
+            most=setup.max_model_len,
         )
     except SetupError as error:
         refuse(str(error))
@@ -132,13 +144,14 @@ def sweep(
         setup=setup,
         conditions=under,
         prompts=_filled(texts, under) if not simulate else {},
-        settings=Settings(_share(precision), requests, rounds),
+        settings=Settings(options.share(precision), requests, rounds),
         max_tokens=max_tokens,
-        budget=_seconds(budget),
+        budget=options.seconds(budget),
         servers=servers,
-        mix=_mix(mix, texts),
+        mix=options.mix(mix, texts),
         python=python,
         simulated=bool(simulate),
+        limits=[options.limit(one, texts) for one in limit],
     )
     _say(sweeping(asked, out, quiet=as_json), as_json=as_json)
 
@@ -156,7 +169,7 @@ def _setup(
         refuse("name what to measure: --recipe, --fleet or --simulate")
     if recipe:
         try:
-            return setup.of_recipe(_recipe(recipe), _listed(methods), first_port=port)
+            return setup.of_recipe(_recipe(recipe), options.listed(methods), first_port=port)
         except UnknownMethodError as error:
             refuse(str(error))
     if fleet is not None and launch:
@@ -219,50 +232,6 @@ def _filled(
 
     wanted = dict.fromkeys((one.workload, one.prompt) for one in under)
     return {(workload, length): filled(texts[workload], length) for workload, length in wanted}
-
-
-def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
-
-
-def _numbers(text: str) -> list[int]:
-    found = _listed(text)
-    if not found or not all(one.isdecimal() and int(one) for one in found):
-        refuse(f"{text!r} are no concurrency levels; write numbers with commas, such as 1,8,32")
-    return sorted({int(one) for one in found})
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < 1.0:
-        refuse(f"{text!r} is no precision; write a share such as 3%")
-    return value
-
-
-def _seconds(text: str) -> float:
-    if not text:
-        return float("inf")
-    number, unit = text[:-1], {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1])
-    if unit is None or not number.replace(".", "", 1).isdecimal():
-        refuse(f"{text!r} is no budget; write a time such as 90m or 2h")
-    return float(number) * unit
-
-
-def _mix(text: str, texts: dict[str, tuple[Prompt, ...]]) -> dict[str, float] | None:
-    if not text:
-        return None
-    found: dict[str, float] = {}
-    for part in _listed(text):
-        name, _, share = part.partition("=")
-        if name not in texts or not share.replace(".", "", 1).isdecimal():
-            refuse(f"{part!r} is no share of a workload; write code=3, of {', '.join(texts)}")
-        found[name] = float(share)
-    if not sum(found.values()):
-        refuse(f"{text!r} has no share above 0; write code=3,chat=1")
-    return found
 
 
 def _imported(results: list[str], model: str, out: Path, servers: int) -> Files | None:

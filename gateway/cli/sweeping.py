@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from backends.sweep.model import Condition
     from backends.sweep.plan import Settings
     from backends.sweep.prompts import Prompt
+    from backends.sweep.roles import Limit
     from backends.sweep.run import Bench
     from backends.sweep.run import Progress as Step
     from backends.sweep.setup import Setup
@@ -53,6 +54,7 @@ class Asked:
         mix: Shares of requests by workload; None for equal ones.
         python: Interpreter that has vLLM.
         simulated: Whether the simulator is measured, in virtual time.
+        limits: Work that must be served within a time per token.
     """
 
     setup: Setup
@@ -65,6 +67,7 @@ class Asked:
     mix: Mapping[str, float] | None
     python: str
     simulated: bool
+    limits: Sequence[Limit] = ()
 
 
 @dataclass(slots=True)
@@ -210,5 +213,5 @@ def _written(asked: Asked, out: Path, sweep: Sweep, machine: Machine, *, settled
         seconds=sweep.plan.results.seconds,
     )  # fmt: skip
     setup = asked.setup
-    fleet = Fleet(asked.servers, asked.mix, setup.specs, setup.served_model, setup.names)
+    fleet = Fleet(asked.servers, asked.mix, setup.specs, setup.served_model, setup.names, asked.limits)
     return write(found, fleet, out, measured=[out / SAMPLES], settled=settled)

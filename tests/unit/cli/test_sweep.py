@@ -53,6 +53,19 @@ def test_a_sweep_of_the_simulator_finds_the_published_best_and_writes_its_files(
     assert "figures are a simulator's" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
+def test_servers_are_planned_for_work_with_limits(tmp_path: Path) -> None:
+    limits = ("--limit", "mbpp=15ms@5", "--limit", "gsm8k=0.1ms@1")
+    done = run(*SIMULATED, *limits, "--rounds", 1, "--out", tmp_path, "--json")
+    assert done.exit_code == 0, done.stderr
+    kept, lost = json.loads(done.stdout)["roles"]
+    assert kept["servers"] >= 1
+    assert kept["configuration"].startswith("dspark")
+    assert (lost["configuration"], lost["servers"]) == (None, 0)
+    said = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "for mbpp within 15 ms a token at 5 requests/s keep" in said
+    assert "nothing measured serves gsm8k within 0.1 ms a token" in said
+
+
 def test_a_budget_ends_a_sweep_and_the_next_run_goes_on(tmp_path: Path) -> None:
     first = run(*SIMULATED, "--out", tmp_path, "--budget", "3m", "--json")
     assert first.exit_code == 0, first.stderr
@@ -105,6 +118,7 @@ def test_a_full_disk_ends_a_sweep_and_says_what_is_safe(tmp_path: Path) -> None:
         ((*SIMULATED, "--budget", "long"), "is no budget; write a time such as 90m or 2h"),
         ((*SIMULATED, "--mix", "poetry=1"), "is no share of a workload; write code=3"),
         ((*SIMULATED, "--mix", "mbpp=0"), "has no share above 0"),
+        ((*SIMULATED, "--limit", "mbpp=fast"), "is no limit of a workload; write chat=40ms@2.5"),
         (("--result", "mtp-3:code=x"), "x: No such file"),
         (("--result", "what=pyproject.toml"), "'what' is no configuration"),
     ],

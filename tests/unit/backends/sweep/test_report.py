@@ -31,7 +31,7 @@ HOSTILE = "<script>alert('x')</script>|&"
 def report(found: Evidence) -> Report:
     choice = choose(found)
     plans = [plan for band in choice.bands if (plan := plan_fleet(found, choice, 8, band.level)) is not None]
-    return Report(found, choice, plans)
+    return Report(found, choice, plans, summary(found, choice, plans))
 
 
 def said(found: Evidence) -> str:
