@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -110,20 +110,18 @@ class Curve:
         self.weight = [keep * one for one in self.weight]
         self.total = [keep * one for one in self.total]
 
-    def table(self, replicas: Sequence[Curve] = ()) -> NDArray[np.float64]:
+    def table(self, kin: Pool | None = None) -> NDArray[np.float64]:
         """The step table as far as it is known: the prior, tilted, and what that leaves unexplained.
 
         Args:
-            replicas: Curves of other servers with the same configuration, and the same prior.
+            kin: What servers with the same prior have seen, this one among them.
         """
         weight, total = np.array(self.weight), np.array(self.total)
-        borrowed = sum(one.evidence for one in replicas)
-        if borrowed > 0.0:
-            scale = min(1.0, _BORROWED / borrowed)
-            for one in replicas:
-                lent = scale * np.array(one.weight)
-                weight = weight + lent
-                total = total + scale * np.array(one.total) + lent * (one.offset - self.offset)
+        if kin is not None:
+            lent = np.maximum(0.0, kin.weight - weight)
+            others = kin.total - (total + self.offset * weight) - self.offset * lent
+            scale = min(1.0, _BORROWED / max(float(lent.sum()), 1e-9))
+            weight, total = weight + scale * lent, total + scale * others
         fit = _tilted(weight, total)
         for kernel, strength in _KERNELS:
             fit = fit + kernel @ (total - weight * fit) / (kernel @ weight + strength)
@@ -139,6 +137,29 @@ class Curve:
             return 1.0
         seen = [pair for pair in zip(self.weight, self.total, strict=True) if pair[0] > 0.0]
         return sum(weight * math.exp(total / weight) for weight, total in seen) / self.evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What several servers with the same prior have seen together, by batch.
+
+    Attributes:
+        weight: Evidence in requests.
+        total: Sum of weight times log ratio to the prior as it was in the beginning.
+    """
+
+    weight: NDArray[np.float64]
+    total: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, curves: Iterable[Curve]) -> Pool:
+        """Add them up."""
+        weight, total = np.zeros(len(_X)), np.zeros(len(_X))
+        for curve in curves:
+            own = np.array(curve.weight)
+            weight += own
+            total += np.array(curve.total) + curve.offset * own
+        return cls(weight, total)
 
 
 def _tilted(weight: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:

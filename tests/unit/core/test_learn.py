@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.core.curve import affine
-from gateway.core.learn import LOOKUP, Arm, Learner, Sample, Span, guess
+from gateway.core.learn import AT_A_TIME, LOOKUP, Arm, Learner, Sample, Span, guess
 from gateway.core.predict import SAMPLED, Ask, Cell, ServerModel, predict
 
 CODE = Cell("code", 0, SAMPLED)
@@ -209,3 +209,17 @@ def test_a_better_acceptance_lowers_the_predicted_time() -> None:
     ask = Ask(((CODE, 1.0),), 100.0, 0, None)
     times = [predict(taught(DRAFT, steps=steps), ask, 3.0).completion for steps in (200.0, 120.0, 70.0)]
     assert times == sorted(times, reverse=True)
+
+
+def test_of_many_servers_some_are_made_anew_at_a_time_and_all_in_turn() -> None:
+    one = Learner()
+    names = [f"s{at}" for at in range(AT_A_TIME * 2 + 3)]
+    for name in names:
+        one.arm(name, PLAIN)
+    before = one.publish(0.0)
+    seen = set()
+    for at in range(3):
+        after = one.publish(float(at))
+        seen |= {name for name in names if after[name] is not before[name]}
+        assert len(after) == len(names)
+    assert seen == set(names)
