@@ -154,7 +154,7 @@ def pair(
 
 
 @pytest.fixture(scope="module")
-def direct(loop: Loop) -> Iterator[httpx.Client]:
+def direct(loop: Loop, pair: Stack) -> Iterator[httpx.Client]:  # anew with each gateway
     """A server like the twin behind the gateway: its answers are the same as long as it gets the same requests."""
     with (
         loop.entered(run_fleet([declared("twin")])) as (server,),
