@@ -111,6 +111,13 @@ class BackendState:
     retry_at: float = 0.0
     model: ServerModel | None = None
 
+    def counted(self, in_flight: int, since_load: int, breaker: Breaker) -> BackendState:
+        """The state after a request went or came back; ``replace`` takes three times as long."""
+        return BackendState(
+            self.backend, in_flight, since_load, self.load, self.healthy, self.reason, breaker,
+            self.retry_at, self.model,
+        )  # fmt: skip
+
     def available(self, now: float) -> bool:
         """The one predicate that every routing path asks: whether it may get a request at this time."""
         return (

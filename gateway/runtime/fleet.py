@@ -143,22 +143,23 @@ class Fleet:
         in_flight = self._count(name, 1)
         if (state := self._state(name)) is not None:
             tried = self._stepped(state, _DISPATCHED)
-            self._put(state, in_flight=in_flight, since_load=state.since_load + 1, breaker=tried)
+            self._publish(state.counted(in_flight, state.since_load + 1, tried))
 
     def finished(self, name: str, attempt: Attempt) -> None:
         """A request that was sent has ended, however it ended."""
         in_flight = self._count(name, -1)
         if (state := self._state(name)) is None:
             return
-        learned: dict[str, Any] = {}
         # What began before the last change of the breaker says nothing of the time after it.
-        if attempt.started >= state.breaker.since:
-            learned["breaker"] = self._stepped(state, breaker.event_of(attempt))
-            if attempt.retry_after is not None:
-                learned["retry_at"] = self._now() + min(attempt.retry_after, self._breaker.open_max)
-            if attempt.phase == "connect" and attempt.error != "client_gone":
-                learned |= _down(state, attempt.error)
-        self._put(state, in_flight=in_flight, since_load=state.since_load - 1, **learned)
+        timely = attempt.started >= state.breaker.since
+        tried = self._stepped(state, breaker.event_of(attempt)) if timely else state.breaker
+        state = state.counted(in_flight, state.since_load - 1, tried)
+        if timely and attempt.retry_after is not None:
+            wait = min(attempt.retry_after, self._breaker.open_max)
+            state = replace(state, retry_at=self._now() + wait)
+        if timely and attempt.phase == "connect" and attempt.error != "client_gone":
+            state = replace(state, **_down(state, attempt.error))
+        self._publish(state)
         self.queue.news()
 
     def in_flight(self, name: str) -> int:
@@ -234,9 +235,12 @@ class Fleet:
         return None if position is None else self.snapshot.states[position]
 
     def _put(self, state: BackendState, **changes: Any) -> None:  # noqa: ANN401 - fields of a state
+        self._publish(replace(state, **changes))
+
+    def _publish(self, state: BackendState) -> None:
         old = self.snapshot
         states = list(old.states)
-        states[self._index[state.backend.name]] = replace(state, **changes)
+        states[self._index[state.backend.name]] = state
         self.snapshot = Snapshot(tuple(states), old.revision, old.roster, old.guide)
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from gateway.core.breaker import Breaker
-from gateway.core.fleet import METHODS
+from gateway.core.fleet import METHODS, BackendState
+from gateway.core.predict import ServerModel
 from tests.factories import backend, load, snapshot, state
 
 STALE_AFTER = 15.0
@@ -85,3 +86,13 @@ def test_a_snapshot_knows_its_backends_by_target() -> None:
 def test_a_snapshot_is_equal_by_what_it_shows() -> None:
     assert snapshot(state("a")) == snapshot(state("a"))
     assert snapshot(state("a")) != snapshot(state("b"))
+
+
+def test_counting_a_request_changes_nothing_else() -> None:
+    known = BackendState(
+        backend(), 1, 2, load(), healthy=False, reason="down", breaker=Breaker("x"), retry_at=9.0,
+        model=ServerModel(),
+    )  # fmt: skip
+    tried = Breaker("y")
+    assert known.counted(5, 6, tried) == replace(known, in_flight=5, since_load=6, breaker=tried)
+    assert [field.name for field in fields(known) if getattr(known, field.name) == field.default] == []
