@@ -45,11 +45,23 @@ def evidence(
             grid_rounds=round(plan.grid_rounds(), 1),
             seconds=round(seconds, 1),
         ),
-        failures=dict(failures),
+        failures={**_refused(results), **failures},
         measurements=tuple(
             found for one in results.cells() if (found := measurement(one, results)) is not None
         ),
     )
+
+
+def _refused(results: Results) -> dict[str, str]:
+    """Cells of which no request went well, with the reason of most."""
+    return {
+        f"{one.cell.candidate.label} {one.cell.condition.label}": max(
+            one.failures,
+            key=lambda why, by=one.failures: by[why],  # type: ignore[misc]
+        )
+        for one in results.cells()
+        if one.failures and not one.requests
+    }
 
 
 def measurement(measured: Measured, results: Results) -> Measurement | None:

@@ -109,7 +109,8 @@ class Plan:
         if measured is not None and (measured.rounds >= self.settings.rounds or not measured.requests):
             return False
         baseline = self.results.baseline(cell)
-        if baseline is not None and not baseline.requests:
+        lost = BASELINE in self.failed or Cell(BASELINE, cell.condition) in self.failed
+        if (baseline is None and lost) or (baseline is not None and not baseline.requests):
             return False  # without a baseline there is nothing to compare with
         if cell.candidate.is_baseline or self.exhaustive:
             return not self._exact(cell)

@@ -98,6 +98,13 @@ def test_a_condition_that_no_server_takes_is_left() -> None:
     assert plan(results(refused)).visit() is None
 
 
+def test_a_condition_whose_baseline_was_given_up_is_left() -> None:
+    found = results(measured_round(spread=0.001))
+    left = plan(found, conditions=(CODE, CHAT), failed={Cell(BASELINE, CHAT)})
+    assert left.next_round(Candidate("mtp", 3)) == CODE
+    assert not left.wanted(Cell(Candidate("mtp", 3), CHAT))
+
+
 def test_a_length_between_is_tried_where_it_promises_more_than_noise() -> None:
     survival = (30, 5, 5, 5, 5, 5, 5, 40)
     found = results(

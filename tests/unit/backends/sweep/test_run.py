@@ -126,6 +126,17 @@ async def test_without_a_baseline_the_sweep_ends(tmp_path: Path) -> None:
         await sweep.run()
 
 
+async def test_a_baseline_that_is_lost_after_it_was_measured_still_counts(tmp_path: Path) -> None:
+    bench = Bench()
+    with swept(tmp_path / "log", bench) as (sweep, _):
+        sweep.plan.results.add(*measured_round(spread=0.3))
+        bench.missing = (BASELINE,)
+        assert await sweep.run()
+    best = sweep.plan.best(CODE)
+    assert best is not None
+    assert best[0] == MTP
+
+
 async def test_the_budget_is_for_all_runs_together(tmp_path: Path) -> None:
     bench = Bench()
     with swept(tmp_path / "log", bench, budget=20.0) as (sweep, _):
