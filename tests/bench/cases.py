@@ -63,6 +63,17 @@ CASES: Final = {
             pause_us=10_000,
             stagger_us=19,
         ),
+        # An answer as long as answers are: what a stream costs to set up hardly counts.
+        Case(
+            "long64",
+            "64 streams of 512 chunks, one each 10 ms",
+            64,
+            1.0,
+            stream=True,
+            chunks=512,
+            pause_us=10_000,
+            stagger_us=156,
+        ),
         Case("burst64", "bursts of 64 starts", 64, stream=True, chunks=16, pause_us=10_000, burst=True),
     )
 }
