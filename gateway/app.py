@@ -97,7 +97,9 @@ class Gateway:
             lambda: (self._configuration.config.policy.revision, not self._configuration.problems)
         )
         self._telemetry.policy_loaded(config.policy)
-        self._learning = Learning(self._fleet, config.policy, progress=self._progress)
+        self._learning = Learning(
+            self._fleet, config.policy, progress=self._progress, workers=settings.workers
+        )
         self._telemetry.observe_learning(
             lambda: self._fleet.snapshot,
             clock.monotonic,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -80,6 +80,11 @@ class Wanted:
     rates: Mapping[str, float]
     in_flight: float = 0.0
     kept: float | None = None
+
+    def times(self, factor: float) -> Wanted:
+        """The same, so many times as much."""
+        rates = {workload: rate * factor for workload, rate in self.rates.items()}
+        return replace(self, rates=rates, in_flight=self.in_flight * factor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ class Learning:
         policy: Policy,
         *,
         progress: Callable[[], Iterable[Progress]] = tuple,
+        workers: int = 1,
         now: Callable[[], float] = clock.monotonic,
     ) -> None:
         """Know what the policy's file says.
@@ -90,6 +91,7 @@ class Learning:
             fleet: Gets what was learnt, and tells how many requests each server has.
             policy: The policy in force.
             progress: Gives the streams that run.
+            workers: Processes that share the traffic, so that this one sees a part of what is asked for.
             now: Monotonic seconds.
         """
         self.homes = Homes()
@@ -98,6 +100,7 @@ class Learning:
         self.advice: Mapping[str, FleetAdvice] = {}
         self._fleet = fleet
         self._progress = progress
+        self._workers = workers
         self._now = now
         self._learner = Learner()
         self._occupancy = Occupancy()
@@ -269,7 +272,7 @@ class Learning:
         plans: dict[str, Plan] = {}
         for target, demand in tuple(self._demand.items()):
             kinds = self._kinds(target, now)
-            wanted = demand.wanted(limits, now)
+            wanted = tuple(one.times(self._workers) for one in demand.wanted(limits, now))
             if kinds and wanted:
                 plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
                 if now - self._advised.get(target, -math.inf) >= ADVISE_SECONDS:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gateway.core.curve import affine
-from gateway.core.plan import MARGIN, TAIL, Limits, Plan, work
+from gateway.core.plan import MARGIN, TAIL, Limits, Plan, Wanted, work
 from gateway.core.predict import SAMPLED, Cell, ServerModel
 
 MODEL = ServerModel(
@@ -85,3 +85,8 @@ def test_a_plan_says_what_to_keep_for_whom() -> None:
         "that holds 60% of what asks for limits: add servers or loosen them",
     )
     assert Plan().words == ()
+
+
+def test_what_is_wanted_can_be_multiplied() -> None:
+    one = Wanted("chat", Limits(tpot=0.02), {"code": 2.0}, 8.0, 0.9)
+    assert one.times(3) == Wanted("chat", Limits(tpot=0.02), {"code": 6.0}, 24.0, 0.9)

@@ -14,7 +14,7 @@ from gateway.core.decide import Decision
 from gateway.core.features import Hints
 from gateway.core.observe import Progress
 from gateway.core.outcome import Attempt, Outcome, Record, Speculation, Usage
-from gateway.core.plan import Limits
+from gateway.core.plan import Limits, Plan
 from gateway.core.policy import AUTO, FROZEN, STATIC, Policy
 from gateway.core.policy import Learning as Settings
 from gateway.core.predict import Home
@@ -215,6 +215,17 @@ async def test_roles_are_planned_from_what_is_asked_for() -> None:
     await stand.learning.plan()
     plan = stand.learning.plans[TARGET]
     assert plan.roles["chat"] | plan.roles["default"] == set("bcd")
+
+
+async def test_one_of_several_workers_plans_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand = Stand(AUTOMATIC, classes=(CHAT,))
+    several = Learning(stand.fleet, stand.policy, workers=4, now=stand.clock)
+    seen = []
+    planner = several._planners[TARGET]
+    monkeypatch.setattr(planner, "plan", lambda _kinds, wanted, _now: seen.extend(wanted) or Plan())
+    several.asked(CHAT, MATH, TARGET)
+    await several.plan()
+    assert seen[0].in_flight == 4.0
 
 
 async def test_a_plan_that_cannot_be_made_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
