@@ -44,11 +44,11 @@ SERVER = Options(max_model_len=4096, speed=100.0)
 _URL = re.compile(r"(?<=url: )[^\s,}]+")
 
 
-def eventually(read: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+def eventually(read: Callable[[], T], wanted: Callable[[T], bool], within: float = SECONDS) -> T:
     """What is read, as soon as it is as wanted."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + within
     while not wanted(value := read()):
-        assert time.monotonic() < deadline, f"still {value!r} after {SECONDS:g} s"
+        assert time.monotonic() < deadline, f"still {value!r} after {within:g} s"
         time.sleep(0.01)
     return value
 

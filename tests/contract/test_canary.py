@@ -147,6 +147,7 @@ def test_nothing_of_it_is_anywhere(
             assert at < 0, f"{place}: …{text[max(0, at - 200) : at + 100]}…"
 
 
+@pytest.mark.timeout(600)  # ten thousand requests, on a machine that may be busy
 def test_junk_leaves_the_number_of_series_constant(loop: Loop, tmp_path: Path) -> None:
     """10,000 made-up models, paths and headers."""
     fleet, policy = ((POLICIES / name).read_text() for name in ("fleet.yaml", "policy.yaml"))

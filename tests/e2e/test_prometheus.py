@@ -54,7 +54,13 @@ GPUS = "".join(
 )
 IDLE = 'vllm:num_requests_running{engine="0"} 0\nvllm:num_requests_waiting{engine="0"} 0\n'
 
-pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed (Debian: prometheus)")
+PATIENCE = 120.0
+"""Seconds until everything has been scraped and worked out, on a machine that may be busy."""
+
+pytestmark = [
+    pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed (Debian: prometheus)"),
+    pytest.mark.timeout(480),
+]
 
 
 async def broken(scope, receive, send) -> None:
@@ -139,7 +145,7 @@ def busy(stack: Stack) -> None:
         told = stack.http.get("/status").json()["draft_latency"]
         return {name for name, found in told.items() if any(each["draft"] is not None for each in found)}
 
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(ask, ["gemma31-mtp4", *["gemma31-none"] * 5]))
 
@@ -202,8 +208,8 @@ def test_every_expression_returns_data(stack: Stack, tmp_path: Path) -> None:
     exporter(stack)
     traffic(stack, 1)
     with prometheus(stack, tmp_path) as api:
-        eventually(lambda: len(asked(api, "up == 1")), lambda up: up == 9)
-        traffic(stack, 10)
+        eventually(lambda: len(asked(api, "up == 1")), lambda up: up == 9, PATIENCE)
+        traffic(stack, 8)
         busy(stack)
         expressions = {
             **{f"{board.name}: {query.expression}": query.expression for board in DASHBOARDS for query in board.queries},
@@ -213,12 +219,14 @@ def test_every_expression_returns_data(stack: Stack, tmp_path: Path) -> None:
         silent = dict(expressions)
 
         def still_silent() -> dict[str, str]:
+            if silent:  # speed-ups need requests of equal speed, which a busy machine has few of
+                traffic(stack, 1)
             for name, expression in tuple(silent.items()):
                 if asked(api, concrete(expression)):
                     del silent[name]
             return silent
 
-        eventually(still_silent, lambda left: not left)
+        eventually(still_silent, lambda left: not left, PATIENCE)
         assert len(expressions) > 90
         led = api.get("/api/v1/query_exemplars", params={
             "query": "specroute_ttft_seconds_bucket", "start": time.time() - 600, "end": time.time() + 60,

@@ -26,11 +26,15 @@ DRIVER = shutil.which("chromedriver")
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 CHAT = "/v1/chat/completions"
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions")
+PATIENCE = 60.0
+"""Seconds that anything on the page may take, on a machine that may be busy."""
+
 WIDE, PHONE = (1280, 900), (390, 844)
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="no chromium and chromium-driver (Debian)"),
     pytest.mark.xdist_group("chromium"),
+    pytest.mark.timeout(300),
 ]
 
 
@@ -107,7 +111,7 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def until(self, read: Callable[[], Any], wanted: Any) -> None:
-        eventually(read, lambda found: found == wanted)
+        eventually(read, lambda found: found == wanted, PATIENCE)
 
     def complaints(self) -> list[str]:
         """What the console said, and what axe calls serious."""
