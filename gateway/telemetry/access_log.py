@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _ENCODER: Final = msgspec.json.Encoder()
 
+_AT_ONCE: Final = 4096
+"""Bytes that a pipe takes whole (PIPE_BUF): several workers write to one, and lines must not mix."""
+
 
 class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a line says; what is unknown or empty is left out. Times are seconds.
@@ -72,8 +75,12 @@ class AccessLog(Lines):
 
     def _write_out(self, lines: bytes) -> None:
         out = sys.stderr.buffer if self._stream is None else self._stream
-        out.write(lines)
-        out.flush()
+        start = 0
+        while start < len(lines):
+            end = lines.rfind(b"\n", start, start + _AT_ONCE) + 1 or lines.index(b"\n", start) + 1
+            out.write(lines[start:end])
+            out.flush()
+            start = end
 
 
 def line_of(record: Record) -> bytes:

@@ -54,6 +54,31 @@ def test_lines_are_written_in_order_and_to_the_end(record: Record) -> None:
     assert found == [str(number) for number in range(50)]
 
 
+def test_lines_of_several_processes_do_not_mix_in_a_pipe(record: Record) -> None:
+    """A pipe takes 4096 bytes whole, so no more are written at once, and whole lines only."""
+
+    class Pipe(io.BytesIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.writes: list[bytes] = []
+
+        def write(self, data: Any) -> int:
+            self.writes.append(bytes(data))
+            return len(data)
+
+    out = Pipe()
+    log = AccessLog(out)
+    long = replace(record, features=replace(record.features, model="m" * 9000))
+    for each in (record,) * 20 + (long,) + (record,) * 20:
+        log.on_record(each)
+    log.start()
+    log.close()
+    assert b"".join(out.writes).count(b"\n") == 41
+    assert all(each.endswith(b"\n") for each in out.writes)
+    assert [len(each) > 4096 for each in out.writes].count(True) == 1
+    assert len(out.writes) < 12
+
+
 def test_they_go_to_stderr(record: Record, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     log = AccessLog()
     log.on_record(record)
