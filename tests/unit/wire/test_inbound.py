@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
-from gateway.wire.inbound import HEAD_CHARS, TAIL_CHARS, Malformed, unread, view
+from gateway.wire.inbound import Malformed, unread, view
+from gateway.wire.turns import HEAD_CHARS, TAIL_CHARS
 
 
 def read(headers: dict[bytes, bytes] | None = None, /, endpoint: str = "chat", **body: Any) -> RequestView:

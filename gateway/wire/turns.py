@@ -1,0 +1,141 @@
+"""The turns of a conversation: from the messages of a body, its prompt or its input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from gateway.core.features import Turn
+from gateway.runtime.foreign import UNREADABLE
+from gateway.wire import crowds
+from gateway.wire.parameters import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEAD_CHARS: Final = 3000
+"""Characters kept of the beginning of a text."""
+
+TAIL_CHARS: Final = 1000
+"""Characters kept of its end."""
+
+_TOKEN_CHARS: Final = 4
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+_Content: TypeAlias = str | list[_Part | str] | None
+
+
+class Message(msgspec.Struct):
+    """A message of a chat, or an item of a conversation in the shape of responses."""
+
+    role: str = ""
+    type: str = ""
+    content: _Content = None
+    tool_calls: msgspec.Raw = msgspec.Raw()
+    output: _Content = None
+
+
+_MESSAGES: Final = msgspec.json.Decoder(list[Message])
+_MESSAGE: Final = msgspec.json.Decoder(Message)
+_CONTENT: Final = msgspec.json.Decoder(_Content)
+_PROMPT: Final = msgspec.json.Decoder(str | list[str])
+_TEXTS: Final = msgspec.json.Decoder(list[str])
+RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+_NO_CALLS: Final = ABSENT | {b"[]"}
+_ROLES: Final = {"developer": "system", "function": "tool"}
+
+
+def decode(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes, otherwise: D) -> T | D:
+    """Reads one field, or nothing where it is absent or of a strange shape: the backend judges it."""
+    if not raw:
+        return otherwise
+    try:
+        return decoder.decode(raw)
+    except UNREADABLE:
+        return otherwise
+
+
+def _turn(role: str, text: str, *, calls_tool: bool = False) -> Turn:
+    chars = len(text)
+    if chars > HEAD_CHARS + TAIL_CHARS:
+        text = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
+    return Turn(_ROLES.get(role, role), text, chars, calls_tool)
+
+
+def _text(content: _Content) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = (part if isinstance(part, str) else part.text for part in content)
+    return "\n".join(text for text in texts if text)
+
+
+def _kinds(content: _Content) -> set[str]:
+    return {part.type for part in content if isinstance(part, _Part)} if isinstance(content, list) else set()
+
+
+def _message(message: Message) -> Turn:
+    """One message, in the shape of chat completions, responses or messages."""
+    if message.type == "function_call":
+        return Turn("assistant", "", 0, calls_tool=True)
+    if message.type == "function_call_output":
+        return _turn("tool", _text(message.output))
+    kinds = _kinds(message.content)
+    text = _text(message.content)
+    if message.role == "user" and "tool_result" in kinds and not text:
+        return _turn("tool", text)
+    calls = message.role == "assistant" and (
+        bytes(message.tool_calls) not in _NO_CALLS or "tool_use" in kinds
+    )
+    return _turn(message.role or "user", text, calls_tool=calls)
+
+
+def messages(raw: msgspec.Raw | list[Message]) -> Iterator[Turn]:
+    """Those of a list that was read, or is yet to be: then a strange one is passed over."""
+    if isinstance(raw, list):
+        yield from map(_message, raw)
+        return
+    if crowds.crowded(array := bytes(raw)):
+        first = decode(_MESSAGES, crowds.first_messages(array), None)
+        last = decode(_MESSAGES, crowds.last_messages(array), None)
+        yield from map(_message, first or ())
+        yield Turn("user", "", len(array))
+        yield from map(_message, last or ())
+        return
+    found = decode(_MESSAGES, raw, None)
+    if found is None:
+        each = (decode(_MESSAGE, item, None) for item in decode(RAWS, raw, []))
+        found = [message for message in each if message is not None]
+    yield from map(_message, found)
+
+
+def prompt(raw: msgspec.Raw) -> Iterator[Turn]:
+    """A prompt or input: a text, several, token ids, several lists of them, or messages."""
+    array = bytes(raw)
+    if (tokens := crowds.numbers(array)) is not None:
+        yield Turn("user", "", tokens * _TOKEN_CHARS)
+        return
+    if array.startswith(b'["') and crowds.crowded(array):
+        yield from (_turn("user", text) for text in decode(_TEXTS, crowds.first_texts(array), []))
+        yield Turn("user", "", len(array))
+        return
+    found = decode(_PROMPT, raw, None)
+    if found is None:
+        yield from messages(raw)
+    else:
+        yield from (_turn("user", text) for text in ([found] if isinstance(found, str) else found))
+
+
+def system(raw: msgspec.Raw) -> Iterator[Turn]:
+    """A system prompt that stands beside the messages."""
+    if not crowds.crowded(bytes(raw)) and (text := _text(decode(_CONTENT, raw, None))):
+        yield _turn("system", text)
