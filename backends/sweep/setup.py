@@ -37,7 +37,7 @@ class Setup:
         served_model: What servers answer to.
         specs: How a server of each method is started; empty where servers run already.
         places: Where servers run; empty where they are started.
-        names: What runs on each backend of the fleet; empty where they are started.
+        backends: Those that run; empty where they are started.
         max_model_len: Context length, where it is known.
     """
 
@@ -46,7 +46,7 @@ class Setup:
     families: tuple[Family, ...]
     specs: Mapping[str, LaunchSpec] = field(default_factory=dict)
     places: Mapping[Candidate, Place] = field(default_factory=dict)
-    names: Mapping[str, Candidate] = field(default_factory=dict)
+    backends: tuple[Backend, ...] = ()
     max_model_len: int | None = None
 
 
@@ -142,7 +142,7 @@ def of_fleet(backends: Iterable[Backend], model: str) -> Setup:
         own[0].served_model,
         families(starts, lengths, {}),
         places=places,
-        names={one.name: Candidate(one.method, one.draft_tokens) for one in own},
+        backends=tuple(own),
         max_model_len=min(limits, default=None),
     )
 
@@ -161,7 +161,7 @@ def of_specs(specs: Iterable[LaunchSpec], model: str) -> Setup:
     found = of_fleet([_backend(one) for one in listed], model)
     own = [one for one in listed if one.target == found.target]
     by_method = {one.method: _at(one, own[0].port) for one in reversed(own)}
-    return replace(found, specs=by_method, places={}, names={})
+    return replace(found, specs=by_method, places={}, backends=())
 
 
 def _backend(spec: LaunchSpec) -> Backend:

@@ -9,7 +9,6 @@ from backends.fleet_file import write_fleet
 from backends.manifests import to_yaml
 from backends.preflight.schedule import KEY as SCHEDULE
 from backends.sweep.model import BASELINE, SHORT, Candidate
-from backends.sweep.prior import FILE as PRIOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ _LEARNING: Final = (
 )
 
 EVIDENCE: Final = "evidence.json"
+PRIOR: Final = "learned.yaml"
 BASELINE_FROM: Final = 4
 """Servers from which on one has no draft: it measures the gain, and takes what drafts refuse."""
 
@@ -110,10 +110,8 @@ def _ordered(servers: Mapping[Candidate, int]) -> list[Candidate]:
     return sorted(servers, key=lambda one: -servers[one])
 
 
-def fleet(
-    choice: Choice, plan: FleetPlan, spec: Callable[[Candidate], LaunchSpec]
-) -> tuple[str, dict[str, Candidate]]:
-    """The fleet file of a plan, with how each server is launched, and what runs on each by name.
+def fleet(choice: Choice, plan: FleetPlan, spec: Callable[[Candidate], LaunchSpec]) -> str:
+    """The fleet file of a plan, with how each server is launched.
 
     Args:
         choice: What was chosen; its schedule is used where it is of the one planned method.
@@ -124,13 +122,11 @@ def fleet(
     if _has_baseline(plan) and BASELINE not in wanted:
         wanted[-1] = BASELINE
     specs: list[LaunchSpec] = []
-    names: dict[str, Candidate] = {}
     for place, who in enumerate(wanted):
         own = spec(who)
         own = replace(own, name=f"{who.label}-{place + 1}", port=specs[0].port + place if specs else own.port)
-        names[own.name] = who
         specs.append(_scheduled(own, choice) if plan.is_homogeneous and who != BASELINE else own)
-    return write_fleet(specs), names
+    return write_fleet(specs)
 
 
 def _scheduled(spec: LaunchSpec, choice: Choice) -> LaunchSpec:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from backends.sweep.choose import NothingMeasuredError, choose
 from backends.sweep.fleetplan import plan_fleet
-from backends.sweep.prior import FILE as PRIOR
-from backends.sweep.prior import prior
 from backends.sweep.report import Report
 from backends.sweep.roles import roles
 from backends.sweep.words import limited, summary
-from backends.sweep.write import EVIDENCE, fleet, policy
+from backends.sweep.write import EVIDENCE, PRIOR, fleet, policy
+from gateway.policy.learned import dump
+from gateway.policy.load import Invalid, load_fleet
+from gateway.policy.prior import priors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from backends.spec import LaunchSpec
     from backends.sweep.choose import Choice
     from backends.sweep.fleetplan import FleetPlan
-    from backends.sweep.model import Candidate
     from backends.sweep.roles import Limit, Role
+    from gateway.core.fleet import Backend
     from gateway.policy.evidence import Evidence
 
 
@@ -37,7 +38,7 @@ class Fleet:
         mix: Shares of requests by workload; None for equal ones.
         specs: How a server of each method is started; empty to write no fleet file.
         served_model: What they answer to.
-        names: What runs on each backend of a fleet that is there already.
+        backends: Of a fleet that is there already.
         limits: Work that must be served within a time per token.
     """
 
@@ -45,7 +46,7 @@ class Fleet:
     mix: Mapping[str, float] | None
     specs: Mapping[str, LaunchSpec]
     served_model: str
-    names: Mapping[str, Candidate] = field(default_factory=dict)
+    backends: Sequence[Backend] = ()
     limits: Sequence[Limit] = ()
 
 
@@ -143,18 +144,19 @@ def write(
     report = Report(found, choice, plans, said)
     middle = plans[len(plans) // 2] if plans and wanted.specs else None
     texts = {EVIDENCE: found.to_json(), "report.md": report.markdown(), "report.html": report.html()}
-    names = wanted.names
+    backends = wanted.backends
     if middle is not None:
         specs = wanted.specs
-        texts["fleet.yaml"], names = fleet(
+        texts["fleet.yaml"] = fleet(
             choice, middle, lambda who: replace(specs[who.method], draft_tokens=who.draft_tokens)
         )
-    learned = prior(found, names)
-    if learned is not None:
-        texts[PRIOR] = learned
-    texts["policy.yaml"] = policy(
-        choice, middle, [wanted.served_model], found.target, prior=learned is not None
-    )
+        loaded = load_fleet(texts["fleet.yaml"])
+        backends = () if isinstance(loaded, Invalid) else loaded.value.backends
+    learned = priors(found, backends)
+    whole = bool(learned) and len(learned) == len(backends)
+    if whole:
+        texts[PRIOR] = dump(learned, PRIOR)
+    texts["policy.yaml"] = policy(choice, middle, [wanted.served_model], found.target, prior=whole)
     try:
         for name, text in texts.items():
             (out / name).write_text(text, encoding="utf-8")

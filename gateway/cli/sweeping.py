@@ -213,5 +213,5 @@ def _written(asked: Asked, out: Path, sweep: Sweep, machine: Machine, *, settled
         seconds=sweep.plan.results.seconds,
     )  # fmt: skip
     setup = asked.setup
-    fleet = Fleet(asked.servers, asked.mix, setup.specs, setup.served_model, setup.names, asked.limits)
+    fleet = Fleet(asked.servers, asked.mix, setup.specs, setup.served_model, setup.backends, asked.limits)
     return write(found, fleet, out, measured=[out / SAMPLES], settled=settled)
