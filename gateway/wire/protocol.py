@@ -6,34 +6,25 @@ import socket
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from weakref import WeakKeyDictionary
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from gateway.wire import errors
+from gateway.wire import refusals
 from gateway.wire.pipe import EXTENSION, Pipe
+from gateway.wire.refusals import HEAD_LIMIT, TARGET_LIMIT
+from gateway.wire.starts import starts_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from uvicorn._types import ASGI3Application
     from uvicorn.config import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
-TARGET_LIMIT: Final = 16 * 2**10
-"""Longest path and query, in bytes."""
-
-HEAD_LIMIT: Final = 64 * 2**10
-"""Largest head, in bytes: path, query and headers, trailers included."""
-
 AHEAD_LIMIT: Final = 64 * 2**10
 """Most bytes that are read of requests behind one that has not been answered yet."""
-
-STARTS: Final = 2
-"""Most requests that begin in one turn of the loop."""
 
 _CODING: Final = b"transfer-encoding"
 _FRAMING: Final = frozenset({b"content-length", _CODING})
@@ -41,59 +32,6 @@ _FRAMING: Final = frozenset({b"content-length", _CODING})
 
 _OVERHEAD: Final = 4
 """Bytes of a header line that are neither name nor value."""
-
-
-def _refusal(problem: errors.Problem, reason: str) -> bytes:
-    body = problem.body()
-    head = f"HTTP/1.1 {problem.status} {reason}\r\ncontent-type: application/json\r\n"
-    return f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
-
-
-_UNREADABLE: Final = _refusal(errors.invalid("the request is not valid HTTP"), "Bad Request")
-_TARGET_TOO_LONG: Final = _refusal(
-    errors.head_too_large(414, f"path and query are longer than {TARGET_LIMIT} bytes"), "URI Too Long"
-)
-_HEAD_TOO_LARGE: Final = _refusal(
-    errors.head_too_large(431, f"the headers are larger than {HEAD_LIMIT} bytes"),
-    "Request Header Fields Too Large",
-)
-_TOO_SLOW: Final = _refusal(errors.TOO_SLOW, "Request Timeout")
-_UNKNOWN_CODING: Final = _refusal(
-    errors.unknown_coding("of the transfer encodings of a body only chunked is known"), "Not Implemented"
-)
-
-
-class Starts:
-    """Begins few requests in a turn of the loop: many that come at once hold up no answer under way."""
-
-    __slots__ = ("_begun", "_loop", "_waiting")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._begun = 0
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def add(self, begin: Callable[[], None]) -> None:
-        """Begin a request now, or when those before it have begun."""
-        if self._begun >= STARTS:
-            self._waiting.append(begin)
-            return
-        if not self._begun:
-            self._loop.call_soon(self._turn)
-        self._begun += 1
-        begin()
-
-    def _turn(self) -> None:
-        self._begun = 0
-        while self._waiting and self._begun < STARTS:
-            self._begun += 1
-            self._waiting.popleft()()
-        if self._begun:
-            self._loop.call_soon(self._turn)
-
-
-_STARTS: Final[WeakKeyDictionary[ServerState, Starts]] = WeakKeyDictionary()
-"""Those of each server."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -127,10 +65,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._silent = 0
         self._progress = False
         self._repeating = False
-        self._refusal = _UNREADABLE
+        self._refusal = refusals.UNREADABLE
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._starts = _STARTS.setdefault(server_state, Starts(self.loop))
+        self._starts = starts_of(server_state, self.loop)
         self.watched: set[Pipe] = set()
         self.held_back: set[Pipe] = set()
         self._unanswered: deque[RequestResponseCycle] = deque()
@@ -230,7 +168,7 @@ class LimitedProtocol(HttpToolsProtocol):
         # What the parser holds back of a head that has not ended is not counted anywhere else.
         self._silent = 0 if self._progress else self._silent + len(data)
         if self._silent > HEAD_LIMIT and not self._refused:
-            self._refusal = _HEAD_TOO_LARGE
+            self._refusal = refusals.HEAD_TOO_LARGE
             self.send_400_response("")
         self._limit_the_wait()
 
@@ -302,7 +240,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.flow.read_paused:  # by us: nobody has taken yet what came before
             self._timer = self.loop.call_later(self.body_seconds, self._body_stalled)
             return
-        self._refusal = _TOO_SLOW
+        self._refusal = refusals.TOO_SLOW
         self.send_400_response("")
 
     def _close_after(self, seconds: float) -> None:
@@ -326,7 +264,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Take a part of path and query."""
         self._head_size += len(url)
         if self._head_size > TARGET_LIMIT:
-            self._refusal = _TARGET_TOO_LONG
+            self._refusal = refusals.TARGET_TOO_LONG
             raise ValueError("path and query are too long")
         if not self._repeating:
             super().on_url(url)
@@ -335,12 +273,12 @@ class LimitedProtocol(HttpToolsProtocol):
         """Take a header; trailers are counted and passed over."""
         self._head_size = size = self._head_size + len(name) + len(value) + _OVERHEAD
         if size > HEAD_LIMIT:
-            self._refusal = _HEAD_TOO_LARGE
+            self._refusal = refusals.HEAD_TOO_LARGE
             raise ValueError("the headers are too large")
         if self._head_open and not self._repeating:
             name = name.lower()
             if name == _CODING and value.strip().lower() != b"chunked":
-                self._refusal = _UNKNOWN_CODING
+                self._refusal = refusals.UNKNOWN_CODING
                 raise ValueError("a transfer encoding that is not known")
             if name == b"expect":  # as uvicorn's, which would lower the name again for each header
                 super().on_header(name, value)

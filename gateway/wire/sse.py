@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gateway.wire.reading import Reading, carries_token, decode
+from gateway.wire.alike import Alike
+from gateway.wire.reading import carries_token, decode
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
@@ -25,18 +26,6 @@ EVENT_LIMIT: Final = 2**24
 """Longest event in bytes."""
 
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
-
-_TEXTS: Final = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_content":"')
-"""Beginnings of what events differ in; of the first two the opening of an answer consists."""
-
-_HEADS: Final = 256
-"""Sizes of events of which it is remembered how they begin, at most."""
-
-_NEVER: Final = b"\0"
-"""No chunk begins like this."""
-
-_LESSONS: Final = 4
-"""How often a form of events is learned in a stream, at most: some are alike in nothing."""
 
 
 class _Fate(Enum):
@@ -91,7 +80,7 @@ class Held:
         return data
 
 
-class StreamTap:
+class StreamTap(Alike):
     """Reads a relayed stream event by event.
 
     Events in the middle of an answer are counted without decoding; the first, the last and those with
@@ -99,15 +88,11 @@ class StreamTap:
     middle are known by that.
 
     Attributes:
-        reading: What was read so far.
         done: Whether ``[DONE]`` was seen, or the event with which streams of the endpoint end.
         error: Data of an error event that was kept back, so that another backend may go on instead.
     """
 
-    __slots__ = (
-        "_after", "_alike", "_before", "_close", "_heads", "_held", "_keeps", "_last", "_lessons", "_start",
-        "_strip_usage", "_tail", "_tape", "_whole", "done", "error", "reading",
-    )  # fmt: skip
+    __slots__ = ("_held", "_last", "_strip_usage", "_tape", "_whole", "done", "error")
 
     def __init__(self, *, strip_usage: bool, tape: Tape | None = None) -> None:
         """Tap a stream.
@@ -118,7 +103,7 @@ class StreamTap:
             tape: Takes down the token ids that we asked for and the client did not; they are masked, and an
                 error event is kept back.
         """
-        self.reading = Reading()
+        super().__init__()
         self.done = False
         self.error = b""
         self._strip_usage = strip_usage
@@ -126,81 +111,6 @@ class StreamTap:
         self._whole = strip_usage or tape is not None
         self._held = Held()
         self._last = b""
-        self._lessons = _LESSONS
-        self._alike = False
-        self._before = self._after = b""
-        self._start = self._tail = 0
-        self._heads: dict[int, bytes] = {}
-        self._close = b""
-        self._keeps = False
-
-    def passes(self, chunk: bytes, now: float) -> bool:
-        """Whether these are events in the middle of an answer like those before, to be passed on as they are.
-
-        If so they were counted; if not, :meth:`feed` is to take them.
-        """
-        if not (self._alike and chunk.startswith(self._before) and chunk.endswith(self._after)):
-            return False
-        end = len(chunk) - self._tail
-        if chunk.find(b'"', self._start) != end:
-            return self._passes_all(chunk[:-2].split(b"\n\n"), now)
-        reading = self.reading
-        reading.last_token_at = now
-        reading.events += 1
-        if self._keeps:
-            self._keeps = reading.keep(chunk[self._start - 1 : end + 1])
-        return True
-
-    def passes_framed(self, chunk: bytes, now: float) -> int:
-        """The same of one event that comes as a chunk of HTTP, its framing included.
-
-        Returns:
-            Size of the event, which was counted; 0 if it is anything else.
-        """
-        if not self._alike:
-            return 0
-        size = len(chunk)
-        head = self._heads.get(size)
-        if head is None:
-            head = self._head_of(size)
-        if not (chunk.startswith(head) and chunk.endswith(self._close)):
-            return 0
-        start, end = len(head), size - self._tail - 2
-        if chunk.find(b'"', start) != end:
-            return 0
-        reading = self.reading
-        reading.last_token_at = now
-        reading.events += 1
-        if self._keeps:
-            self._keeps = reading.keep(chunk[start - 1 : end + 1])
-        return size - start + self._start - 2
-
-    def _head_of(self, size: int) -> bytes:
-        """How a chunk begins that is such an event, by the size of both."""
-        for digits in range(1, 9):
-            length = b"%x" % max(0, size - digits - 4)
-            if len(length) == digits:
-                head = length + b"\r\n" + self._before
-                if len(self._heads) < _HEADS:
-                    self._heads[size] = head
-                return head
-        return _NEVER
-
-    def _passes_all(self, events: list[bytes], now: float) -> bool:
-        before, start, after, tail = self._before, self._start, self._after[:-2], self._tail - 2
-        for event in events:
-            if not (event.startswith(before) and event.endswith(after)):
-                return False
-            if event.find(b'"', start) != len(event) - tail:
-                return False
-        reading = self.reading
-        reading.last_token_at = now
-        reading.events += len(events)
-        for event in events:
-            if not self._keeps:
-                break
-            self._keeps = reading.keep(event[start - 1 : len(event) - tail + 1])
-        return True
 
     def feed(self, chunk: bytes, now: float) -> bytes:
         """Take bytes as they arrived and return those to pass on.
@@ -262,8 +172,7 @@ class StreamTap:
         ):
             reading.token_event(now)
             reading.keep(data)
-            if self._lessons:
-                self._learn(event)
+            self.learn(event)
             return _Fate.PASS
         body = decode(data)
         if body is None:
@@ -282,21 +191,6 @@ class StreamTap:
             self._last = _signed(self._last, body.system_fingerprint)
             return _Fate.DROP
         return _Fate.HOLD if any(choice.finish_reason for choice in body.choices or ()) else _Fate.PASS
-
-    def _learn(self, event: bytes) -> None:
-        """Learn what such events have in common: everything but the text."""
-        for name in _TEXTS:
-            start = event.find(name) + len(name)
-            if start < len(name):
-                continue
-            end = event.find(b'"', start)
-            if end > 0 and b"\\" not in event[start:end]:
-                self._lessons -= 1
-                self._before, self._after = event[:start], event[end:] + b"\n\n"
-                self._start, self._tail = len(self._before), len(self._after)
-                self._heads, self._close = {}, self._after + b"\r\n"
-                self._keeps = name in _TEXTS[:2]
-            return
 
     def _count(self, body: Body, now: float) -> None:
         reading = self.reading

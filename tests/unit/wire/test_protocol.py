@@ -2,14 +2,14 @@ import asyncio
 import json
 import socket
 from contextlib import asynccontextmanager
-from itertools import pairwise
 
 import pytest
 import uvicorn
 
 from gateway.cli import running
 from gateway.settings import Settings
-from gateway.wire.protocol import AHEAD_LIMIT, HEAD_LIMIT, STARTS, TARGET_LIMIT, LimitedProtocol, Starts
+from gateway.wire.protocol import AHEAD_LIMIT, LimitedProtocol
+from gateway.wire.refusals import HEAD_LIMIT, TARGET_LIMIT
 
 SECONDS = 20.0
 """How long a connection may stay open before a test gives up."""
@@ -470,27 +470,6 @@ async def test_small_answers_are_not_held_back_by_the_kernel():
         accepted = protocols.made[-1].transport.get_extra_info("socket")
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         writer.close()
-
-
-async def test_of_many_requests_that_come_at_once_few_begin_in_a_turn():
-    loop = asyncio.get_running_loop()
-    begun, turns, starts = [], [], Starts(loop)
-
-    def turn():
-        turns.append(len(begun))
-        if len(begun) < 7:
-            loop.call_soon(turn)
-
-    for number in range(7):
-        starts.add(lambda number=number: begun.append(number))
-    assert begun == [0, 1]
-    loop.call_soon(turn)
-    while len(begun) < 7:  # noqa: ASYNC110 - turn by turn
-        await asyncio.sleep(0)
-    starts.add(lambda: begun.append(7))
-    await asyncio.sleep(0)
-    assert begun == list(range(8))
-    assert all(later - before <= STARTS for before, later in pairwise(turns))
 
 
 async def test_of_requests_at_many_connections_all_are_answered():

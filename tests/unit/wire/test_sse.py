@@ -244,7 +244,7 @@ def test_a_chunk_passes_in_its_framing_only_if_that_is_right():
     size, _, rest = right.partition(b"\r\n")
     wrong = [
         WORD, right[:-1], right[1:], right + b"0\r\n\r\n", right * 2, b"0" + right, right[:-2] + b"\n\n",
-        size + b";x\r\n" + rest, b"%x\r\n" % (len(WORD) + 1) + rest, b"", b"0\r\n\r\n", in_frame(LAST), in_frame(b"x"),
+        b"\0" * (262 - len(tap._close)) + tap._close, size + b";x\r\n" + rest, b"%x\r\n" % (len(WORD) + 1) + rest, b"", b"0\r\n\r\n", in_frame(LAST), in_frame(b"x"),
     ]  # fmt: skip
     assert [tap.passes_framed(chunk, 0.0) for chunk in wrong] == [0] * len(wrong)
     assert tap.passes_framed(right, 5.0) == len(WORD)
