@@ -28,8 +28,11 @@ _USUAL_PROMPT: Final = 300.0
 
 _ROUNDING: Final = 0.005
 
-_BINS: Final = 24
-"""Batch sizes at which a server is looked at."""
+_EACH: Final = 24
+"""Batch up to which every size is looked at: limits are kept in small batches, where one more counts."""
+
+_BINS: Final = 12
+"""Sizes beyond it that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,9 @@ class Work:
 def work(model: ServerModel, workloads: Iterable[str]) -> Work:
     """Tabulate a kind of server."""
     names = tuple(workloads)
-    sizes = np.unique(np.round(np.geomspace(1, model.max_running, _BINS)))
+    last = float(model.max_running)
+    beyond = np.geomspace(min(_EACH, last), last, _BINS)
+    sizes = np.unique(np.round(np.concatenate([np.arange(1.0, min(_EACH, last)), beyond])))
     steps = np.array([model.step(size) for size in sizes])
     tail = np.array([model.step(size + TAIL * math.sqrt(size)) for size in sizes])
     tokens = np.array([model.output_tokens.get(name, model.other_output_tokens) for name in names])
