@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _DELIVERING: Final = "first_byte"
 """Phase of an attempt that broke off while the client got its answer."""
 
+_GOOD: Final = 200
+
 _FAILED: Final = frozenset({statuses.UPSTREAM_ERROR, statuses.TIMEOUT, statuses.REJECTED, statuses.TRUNCATED})
 """Statuses that are errors of ours. A client's own mistake, or that it left, is none, as for HTTP servers."""
 
@@ -197,10 +199,15 @@ def _unix_ns(record: Record, at: float) -> int:
     return record.started_unix_ns + round((at - record.started) * 1e9)
 
 
+def _was_resumed(record: Record, failed: Attempt) -> bool:
+    """Whether the client had part of the answer when an attempt broke off."""
+    return record.outcome.resumed > 0 and failed.phase == _DELIVERING and failed.status == _GOOD
+
+
 def _request_events(record: Record) -> list[Event]:
     events = [
         Event(
-            names.EVENT_RESUME if failed.phase == _DELIVERING else names.EVENT_FAILOVER,
+            names.EVENT_RESUME if _was_resumed(record, failed) else names.EVENT_FAILOVER,
             {
                 names.FAILOVER_FROM.name: failed.backend,
                 names.FAILOVER_TO.name: following.backend,

@@ -272,9 +272,14 @@ def test_a_caller_that_wants_no_trace_gets_none(spans: Spans, record: Record) ->
 def test_a_stream_that_another_backend_went_on_with_is_told_from_a_failover(
     spans: Spans, record: Record
 ) -> None:
-    broke = replace(FAILED, phase="first_byte", error="reset")
-    *_, request = spans.of(replace(record, attempts=(FAILED, broke, *record.attempts)))
-    assert [event.name for event in request.events] == ["failover", "resume"]
+    broke = replace(FAILED, phase="first_byte", error="reset", status=200)
+    refused = replace(FAILED, phase="first_byte", error="status:503", status=503)
+    attempts = (FAILED, refused, broke, *record.attempts)
+    *_, request = spans.of(replace(record, attempts=attempts))
+    assert record.outcome.resumed == 1
+    assert [event.name for event in request.events] == ["failover", "failover", "resume"]
+    *_, request = spans.of(replace(record, attempts=attempts, outcome=replace(record.outcome, resumed=0)))
+    assert {event.name for event in request.events} == {"failover"}
 
 
 def test_what_was_predicted_stands_beside_what_was_observed(spans: Spans, record: Record) -> None:
