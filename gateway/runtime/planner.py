@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 GAIN: Final = 0.05
 """Share by which other roles must be better for servers to change theirs."""
 
+SWAP: Final = 0.2
+"""The same for servers that get a class with limits in place of others."""
+
 SLACK: Final = 0.1
 """Share of the demand with limits that present roles may fall short by more than the best would; the program
 is asked for so much more than there is."""
@@ -65,14 +68,29 @@ class Planner:
             ValueError: There is nothing to plan.
         """
         program = Program(kinds, [self._tightened(one, now) for one in wanted])
-        best = program.solve()
         held = self._held(program)
         known = program.roles == self._roles  # a class that comes need not wait
-        if known and held is not None and self._is_good_enough(program.solve(held), best, now):
-            return self._as_plan(program, program.solve(held))
-        self._changed, self._roles = now, program.roles
-        self._assign(program, best.counts)
+        best = self._next(program, held, now) if known and held is not None else program.solve()
+        if held is None or not known or best.counts != held:
+            self._changed, self._roles = now, program.roles
+            self._assign(program, best.counts)
         return self._as_plan(program, best)
+
+    def _next(self, program: Program, held: Counts, now: float) -> Solution:
+        """The roles as they are, or those to change to.
+
+        A server that gets a class with limits is full of other work at first, so where limits are missed
+        servers are added and none is swapped, and for a mere gain they are swapped for a large one only.
+        """
+        present, best = program.solve(held), program.solve()
+        missed = present.kept < best.kept - SLACK
+        if now - self._changed < (URGENT if missed else DWELL):
+            return present
+        if missed:
+            return program.solve(keeping=held)
+        taken = any(count > held.get(key, 0) for key, count in best.counts.items() if key[1] != OPEN)
+        worth = 1.0 + (SWAP if taken else GAIN)
+        return best if best.tokens_per_second > worth * present.tokens_per_second else present
 
     def _tightened(self, one: Wanted, now: float) -> Wanted:
         """A class with the limits that it must be planned for, so that its answers keep those that it has."""
@@ -96,12 +114,6 @@ class Planner:
                     return None
                 counts[at, role] += 1
         return dict(counts)
-
-    def _is_good_enough(self, held: Solution, best: Solution, now: float) -> bool:
-        missed = held.kept < best.kept - SLACK
-        if now - self._changed < (URGENT if missed else DWELL):
-            return True
-        return not missed and held.tokens_per_second >= (1.0 - GAIN) * best.tokens_per_second
 
     def _assign(self, program: Program, counts: Counts) -> None:
         """Give roles to servers; who can keep its own does."""

@@ -126,11 +126,12 @@ class Program:
             limits = limits.scaled(_WIDER)
         return found
 
-    def solve(self, counts: Counts | None = None) -> Solution:
+    def solve(self, counts: Counts | None = None, *, keeping: Counts | None = None) -> Solution:
         """Find the best roles, or what given ones are worth.
 
         Args:
             counts: Servers by (configuration, role); None to choose them.
+            keeping: Servers of classes with limits that keep their roles where they are chosen.
 
         Raises:
             ValueError: The program has no solution, as the counts are not those of the servers.
@@ -138,10 +139,10 @@ class Program:
         if counts is None:
             counts = {(at, self.roles[0]): len(kind.backends) for at, kind in enumerate(self.kinds)}
             if len(self.roles) > 1:
-                found, _ = self._run(None)
+                found, _ = self._run(None, keeping or {})
                 keys = [(kind, role) for kind in range(len(self.kinds)) for role in self.roles]
                 counts = {key: round(float(found.x[at])) for at, key in enumerate(keys)}
-        found, flows = self._run(counts)
+        found, flows = self._run(counts, {})
         return self._read(found, flows, counts)
 
     def _flows(self) -> list[_Flow]:
@@ -162,7 +163,7 @@ class Program:
                             first += bins
         return flows
 
-    def _run(self, counts: Counts | None) -> tuple[Any, list[_Flow]]:
+    def _run(self, counts: Counts | None, keeping: Counts) -> tuple[Any, list[_Flow]]:
         from scipy.optimize import linprog  # noqa: PLC0415 - only who plans pays for the import
 
         flows, places = self._flows(), len(self.kinds) * len(self.roles)
@@ -172,7 +173,7 @@ class Program:
         cost, upper, equal = np.zeros(width), Rows(), Rows()
         bounds = np.tile([0.0, np.inf], (width, 1))
         bounds[extra:theta, 1] = 1.0
-        self._servers(upper, equal, bounds, counts)
+        self._servers(upper, equal, bounds, counts, keeping)
         self._balance(flows, extra, (cost, upper, equal))
         integral = np.zeros(width)
         integral[:places] = counts is None
@@ -191,7 +192,14 @@ class Program:
             raise ValueError(f"the program has no solution: {found.message}")
         return found, flows
 
-    def _servers(self, upper: Rows, equal: Rows, bounds: NDArray[np.float64], counts: Counts | None) -> None:
+    def _servers(
+        self,
+        upper: Rows,
+        equal: Rows,
+        bounds: NDArray[np.float64],
+        counts: Counts | None,
+        keeping: Counts,
+    ) -> None:
         """Every server has one role; how long it works in it is the row of that role."""
         for kind, of in enumerate(self.kinds):
             total = equal.new(len(of.backends))
@@ -201,6 +209,8 @@ class Program:
                 equal.one(total, column, 1.0)
                 if counts is not None:
                     bounds[column] = counts.get((kind, role), 0)
+                elif role != OPEN:
+                    bounds[column, 0] = keeping.get((kind, role), 0)
 
     def _balance(self, flows: list[_Flow], extra: int, into: tuple[NDArray[np.float64], Rows, Rows]) -> None:
         """What is wanted is served or falls short, and takes its time; ``extra`` is the first shortfall."""
