@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backends import reference
+from backends import measured, reference
 from backends.methods import methods
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def test_evidence_is_of_methods_that_are_known() -> None:
 
 
 def test_lengths_on_real_text_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = reference.RealText(
+    told = measured.RealText(
         model="A model", prompts=4, tokens=96, differing=3, answers=40,
         mean_accepted_length={"ngram": {"code": 1.625, "chat": 1.0}},
         tokens_per_step={"ngram": {"code": 1.25, "chat": 1.0}},
@@ -40,8 +40,8 @@ def test_lengths_on_real_text_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = reference.GpuRun(draft_tokens=7, requests=6, steps=40, drafted=280, accepted=120, equal=True)
-    told = reference.Evidence(
+    run = measured.GpuRun(draft_tokens=7, requests=6, steps=40, drafted=280, accepted=120, equal=True)
+    told = measured.Evidence(
         engine="vLLM 0.26.0 on NVIDIA H200", command="python -m x", date="2026-11-30", methods=("dspark",),
         runs={"dspark": run}, failures={"medusa": "no such checkpoint"}, note="It is old.",
     )  # fmt: skip
