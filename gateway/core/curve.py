@@ -31,6 +31,12 @@ _LEVEL: Final = 0.5
 _TILT: Final = 30.0
 """Weight, in requests, of the belief that the prior is right in level, and in slope by log batch."""
 
+_REACH: Final = 1.0
+"""Octaves beyond what was seen that a tilt is believed in; farther away the prior's form holds."""
+
+_SEEN: Final = 0.1
+"""Weight at a batch, in requests, from which it counts as seen."""
+
 _SCALES: Final = ((0.5, 4.0), (0.1, 20.0))
 """Width in octaves and weight in requests of the two smoothings of what a tilted prior leaves unexplained.
 The narrow one finds cliffs, where there is evidence enough."""
@@ -169,4 +175,8 @@ def _tilted(weight: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[
     x = _X - centre
     level = float(total.sum()) / (everything + _LEVEL)
     tilt = float((total * x).sum() - level * (weight * x).sum()) / (float((weight * x * x).sum()) + _TILT)
-    return level + tilt * x
+    seen = np.flatnonzero(weight > _SEEN)
+    if not len(seen):
+        return np.full(len(_X), level)
+    reach = np.clip(_X, _X[seen[0]] - _REACH, _X[seen[-1]] + _REACH)
+    return level + tilt * (reach - centre)
