@@ -62,6 +62,10 @@ _TAKES_YAML: Final = {"requestBody": {"content": {"application/yaml": {"schema":
 _TAKES_JSON: Final = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
+class _Yaml(PlainTextResponse):
+    media_type = "application/yaml"
+
+
 def is_control(path: str) -> bool:
     """Whether the path is answered here instead of being relayed."""
     return path in CONTROL_PATHS or path.startswith(CONTROL_PREFIXES)
@@ -104,7 +108,7 @@ class Control:
         routes.post("/-/policy/check", openapi_extra=_TAKES_YAML, responses=_BAD_FILES | _TOO_LARGE)(
             self.check_policy
         )
-        routes.get("/-/learned", response_class=PlainTextResponse)(self.learned)
+        routes.get("/-/learned", response_class=_Yaml)(self.learned)
         routes.post("/-/reload", responses=_BAD_FILES)(self.reload)
         routes.post("/-/decide", openapi_extra=_TAKES_JSON, responses=_BAD_REQUEST | _TOO_LARGE)(self.decide)
         routes.get("/v1/models")(self.models)
@@ -149,9 +153,9 @@ class Control:
         """The policy in force, and why the file on disk is not, if it is not."""
         return _policy_status(self.configuration)
 
-    async def learned(self) -> PlainTextResponse:
+    async def learned(self) -> _Yaml:
         """What was learnt of the servers, as a file that a policy can name."""
-        return PlainTextResponse(dump(self.learning.models), media_type="application/yaml")
+        return _Yaml(dump(self.learning.models))
 
     async def check_policy(self, request: Request, file: str = "policy.yaml") -> Response:
         """Check a policy, sent as the body, against the fleet in force; reads no file, changes nothing."""
