@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from backends.sweep.model import BASELINE, Cell
-from backends.sweep.stats import agreement, measured, speedup
+from backends.sweep.stats import agreement, excess_variance, measured, speedup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,12 +22,14 @@ class Results:
         self._samples: dict[Cell, list[Sample]] = defaultdict(list)
         self._rounds: dict[Cell, list[Round]] = defaultdict(list)
         self._measured: dict[Cell, Measured] = {}
+        self._excess: dict[Cell, tuple[float, int]] = {}
 
     def add(self, finished: Round, samples: Iterable[Sample]) -> None:
         """Take in a round and its samples."""
         self._rounds[finished.cell].append(finished)
         self._samples[finished.cell] += samples
         self._measured.pop(finished.cell, None)
+        self._excess.pop(finished.cell, None)
 
     def get(self, cell: Cell) -> Measured | None:
         """A cell, None before its first round."""
@@ -42,9 +44,24 @@ class Results:
         return self.get(Cell(BASELINE, cell.condition))
 
     def speedup(self, cell: Cell) -> Interval | None:
-        """Speed-up of a cell; None before there is one."""
-        own = self.get(cell)
-        return None if own is None else speedup(own, self.baseline(cell))
+        """Speed-up of a cell, the drift between rounds in its interval; None before there is one."""
+        own, baseline = self.get(cell), self.baseline(cell)
+        found = None if own is None else speedup(own, baseline)
+        if found is None or own is None or baseline is None or cell.candidate.is_baseline:
+            return found
+        return found.widened(self.drift() * (1.0 / own.rounds + 1.0 / baseline.rounds))
+
+    def drift(self) -> float:
+        """Variance of a round's log rate beyond that over its requests, from all cells with several rounds.
+
+        What the requests of a round share (clocks, other programs, a server's state) is not in their spread.
+        """
+        several = [cell for cell, rounds in self._rounds.items() if len(rounds) > 1]
+        for cell in several:
+            if cell not in self._excess:
+                self._excess[cell] = excess_variance(self._samples[cell])
+        freedom = sum(self._excess[cell][1] for cell in several)
+        return max(0.0, sum(self._excess[cell][0] for cell in several) / freedom) if freedom else 0.0
 
     def agreement(self, cell: Cell) -> Agreement | None:
         """Whether a cell's greedy texts are the baseline's; None before there is one."""

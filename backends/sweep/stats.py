@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from backends.sweep.model import Cell, Round, Sample
 
+_Z: Final = 1.959963984540054
+
 
 class Interval(NamedTuple):
     """An estimate with the bounds of its 95 % interval; None where too few requests tell them."""
@@ -31,6 +33,13 @@ class Interval(NamedTuple):
         """The same in another unit."""
         bounds = (None if one is None else one * factor for one in (self.low, self.high))
         return Interval(self.value * factor, *bounds)
+
+    def widened(self, variance: float) -> Interval:
+        """With so much more variance of its logarithm, which is taken to be well known."""
+        if self.low is None or self.high is None or not variance:
+            return self
+        factor = math.exp(math.hypot(self.half_width, _Z * math.sqrt(variance)))
+        return Interval(self.value, self.value / factor, self.value * factor)
 
     @property
     def half_width(self) -> float:
@@ -187,6 +196,22 @@ def ratio(pairs: Iterable[tuple[int, float]]) -> Sums:
     return sums
 
 
+def excess_variance(samples: Sequence[Sample]) -> tuple[float, int]:
+    """How much the rounds of a cell differ beyond chance: a sum of squares of log rates, and its freedom."""
+    by_round: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for one in samples:
+        if one.measured and not one.error:
+            by_round[one.round].append((one.output_tokens, one.seconds))
+    sums = [found for pairs in by_round.values() if (found := ratio(pairs)).effective >= MIN_REQUESTS]
+    if len(sums) < 2:
+        return 0.0, 0
+    rates = [math.log(one.decode_tokens / one.decode_seconds) for one in sums]
+    mean = sum(rates) / len(rates)
+    within = sum(one.log_rate_variance for one in sums) / len(sums)
+    freedom = len(sums) - 1
+    return sum((rate - mean) ** 2 for rate in rates) - freedom * within, freedom
+
+
 def rate_of(sums: Sums) -> Interval | None:
     """Tokens a second of one stream with its interval; None of nothing."""
     rate = sums.rate
@@ -229,9 +254,6 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
-_Z: Final = 1.959963984540054
 
 
 class Agreement(NamedTuple):
