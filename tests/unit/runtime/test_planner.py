@@ -91,3 +91,22 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
     planner = Planner()
     first = planner.plan(FOUR, [CHAT, BULK], 0.0)
     assert planner.plan(FOUR, [replace(CHAT, kept=0.95), BULK], 20.0).caps == first.caps
+
+
+def test_where_limits_are_missed_servers_are_added_and_none_is_swapped() -> None:
+    other = replace(MODEL, fingerprint="two", other_steps_per_token=0.42)
+    kinds = [Kind(("a", "b"), MODEL), Kind(("c", "d"), other)]
+    planner = Planner()
+    first = planner.plan(kinds, [CHAT, BULK], 0.0)
+    faster = [Kind(("a", "b"), replace(MODEL, other_steps_per_token=0.45)), kinds[1]]
+    later = planner.plan(faster, [BUSY, BULK], URGENT + 1.0)
+    assert first.roles["chat"] < later.roles["chat"]
+
+
+def test_for_little_a_class_does_not_move_to_other_servers() -> None:
+    other = replace(MODEL, fingerprint="two", other_steps_per_token=0.5)
+    planner = Planner()
+    first = planner.plan([Kind(("a", "b"), MODEL), Kind(("c", "d"), other)], [CHAT, BULK], 0.0)
+    better = replace(other, other_steps_per_token=0.36)
+    later = planner.plan([Kind(("a", "b"), MODEL), Kind(("c", "d"), better)], [CHAT, BULK], DWELL + 1.0)
+    assert later.roles == first.roles
