@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from backends.sweep.model import BASELINE, Cell
-from backends.sweep.stats import agreement, excess_variance, measured, speedup
+from backends.sweep.stats import Scatter, agreement, measured, scatter, speedup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,14 +22,14 @@ class Results:
         self._samples: dict[Cell, list[Sample]] = defaultdict(list)
         self._rounds: dict[Cell, list[Round]] = defaultdict(list)
         self._measured: dict[Cell, Measured] = {}
-        self._excess: dict[Cell, tuple[float, int]] = {}
+        self._scatter: dict[Cell, Scatter] = {}
 
     def add(self, finished: Round, samples: Iterable[Sample]) -> None:
         """Take in a round and its samples."""
         self._rounds[finished.cell].append(finished)
         self._samples[finished.cell] += samples
         self._measured.pop(finished.cell, None)
-        self._excess.pop(finished.cell, None)
+        self._scatter.pop(finished.cell, None)
 
     def get(self, cell: Cell) -> Measured | None:
         """A cell, None before its first round."""
@@ -56,12 +56,13 @@ class Results:
 
         What the requests of a round share (clocks, other programs, a server's state) is not in their spread.
         """
-        several = [cell for cell, rounds in self._rounds.items() if len(rounds) > 1]
-        for cell in several:
-            if cell not in self._excess:
-                self._excess[cell] = excess_variance(self._samples[cell])
-        freedom = sum(self._excess[cell][1] for cell in several)
-        return max(0.0, sum(self._excess[cell][0] for cell in several) / freedom) if freedom else 0.0
+        total = Scatter()
+        for cell, rounds in self._rounds.items():
+            if len(rounds) > 1:
+                if cell not in self._scatter:
+                    self._scatter[cell] = scatter(self._samples[cell])
+                total = total.plus(self._scatter[cell])
+        return total.excess
 
     def agreement(self, cell: Cell) -> Agreement | None:
         """Whether a cell's greedy texts are the baseline's; None before there is one."""

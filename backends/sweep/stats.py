@@ -8,6 +8,7 @@ missing. Intervals are those of a ratio of sums (:mod:`gateway.core.gain`).
 from __future__ import annotations
 
 import math
+import operator
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from backends.sweep.model import Cell, Round, Sample
 
 _Z: Final = 1.959963984540054
+_ONE_SIDED: Final = 1.6448536269514722
 
 
 class Interval(NamedTuple):
@@ -196,20 +198,46 @@ def ratio(pairs: Iterable[tuple[int, float]]) -> Sums:
     return sums
 
 
-def excess_variance(samples: Sequence[Sample]) -> tuple[float, int]:
-    """How much the rounds of a cell differ beyond chance: a sum of squares of log rates, and its freedom."""
+class Scatter(NamedTuple):
+    """How much the rounds of cells differ.
+
+    Attributes:
+        squares: Sum of squares of their log rates about the mean of their cell.
+        expected: The same as the spread over their requests makes it.
+        freedom: Degrees of freedom.
+    """
+
+    squares: float = 0.0
+    expected: float = 0.0
+    freedom: int = 0
+
+    def plus(self, other: Scatter) -> Scatter:
+        """Of the rounds of both."""
+        return Scatter(*map(operator.add, self, other))
+
+    @property
+    def excess(self) -> float:
+        """Variance of a round beyond that over its requests; 0 where chance explains it, at 95 %."""
+        if not self.freedom:
+            return 0.0
+        by_chance = self.expected * (1.0 + _ONE_SIDED * math.sqrt(2.0 / self.freedom))
+        return max(0.0, self.squares - by_chance) / self.freedom
+
+
+def scatter(samples: Sequence[Sample]) -> Scatter:
+    """How much the rounds of one cell differ."""
     by_round: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for one in samples:
         if one.measured and not one.error:
             by_round[one.round].append((one.output_tokens, one.seconds))
     sums = [found for pairs in by_round.values() if (found := ratio(pairs)).effective >= MIN_REQUESTS]
     if len(sums) < 2:
-        return 0.0, 0
+        return Scatter()
     rates = [math.log(one.decode_tokens / one.decode_seconds) for one in sums]
     mean = sum(rates) / len(rates)
     within = sum(one.log_rate_variance for one in sums) / len(sums)
     freedom = len(sums) - 1
-    return sum((rate - mean) ** 2 for rate in rates) - freedom * within, freedom
+    return Scatter(sum((rate - mean) ** 2 for rate in rates), freedom * within, freedom)
 
 
 def rate_of(sums: Sums) -> Interval | None:
