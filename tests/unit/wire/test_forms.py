@@ -1,3 +1,5 @@
+import itertools
+
 import httpx
 import pytest
 
@@ -39,6 +41,7 @@ def test_the_model_of_a_form_is_read_and_changed_in_its_place(first: bool) -> No
         (b"--x--", b"multipart/form-data"),
         (b'{"model":"m"}', b"application/json"),
     ],
+    ids=itertools.count(),
 )
 def test_a_form_that_names_none_stays_as_it_is(body: bytes, kind: bytes) -> None:
     assert forms.model(body, kind) == ""
