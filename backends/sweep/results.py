@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from backends.sweep.agreement import agreement
 from backends.sweep.model import BASELINE, Cell
-from backends.sweep.stats import Scatter, agreement, measured, scatter, speedup
+from backends.sweep.stats import Scatter, measured, scatter, speedup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from backends.sweep.agreement import Agreement
     from backends.sweep.model import Round, Sample
-    from backends.sweep.stats import Agreement, Interval, Measured
+    from backends.sweep.stats import Interval, Measured
 
 
 class Results:

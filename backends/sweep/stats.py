@@ -1,7 +1,7 @@
 """What the requests of a cell say together: rates, latencies and acceptance, with intervals and sample sizes.
 
 In a closed loop of c clients, Little's law gives the rate of all of them: tokens/s = c · Σ tokens / Σ seconds
-over requests from start to end. Which requests count is decided when they start, so that long ones are not
+over requests from start to end. Which requests count is decided when they start, so that no long one is
 missing. Intervals are those of a ratio of sums (:mod:`gateway.core.gain`).
 """
 
@@ -282,40 +282,3 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
-class Agreement(NamedTuple):
-    """Whether greedy texts are those of the baseline.
-
-    Attributes:
-        compared: Prompts on which the baseline always said the same, and this one said something.
-        different: Those on which this one said something else.
-        unstable: Prompts on which the baseline differs from itself; they show nothing.
-    """
-
-    compared: int
-    different: int
-    unstable: int
-
-    @property
-    def surely_different(self) -> float:
-        """Lower bound of the share that differs: Wilson's 95 % interval."""
-        if not self.compared:
-            return 0.0
-        n, share = self.compared, self.different / self.compared
-        spread = _Z * math.sqrt(share * (1.0 - share) / n + (_Z / (2.0 * n)) ** 2)
-        return max(0.0, (share + _Z**2 / (2.0 * n) - spread) / (1.0 + _Z**2 / n))
-
-
-def agreement(backend: Measured, baseline: Measured | None) -> Agreement:
-    """Compare the texts of two cells of one condition, prompt by prompt."""
-    compared = different = unstable = 0
-    for prompt, texts in (baseline.digests if baseline else {}).items():
-        if prompt not in backend.digests:
-            continue
-        if len(set(texts)) > 1:
-            unstable += 1
-            continue
-        compared += 1
-        different += texts[0] not in backend.digests[prompt]
-    return Agreement(compared, different, unstable)

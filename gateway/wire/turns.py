@@ -99,6 +99,13 @@ def _message(message: Message) -> Turn:
     return _turn(message.role or "user", text, calls_tool=calls)
 
 
+def _sample(array: bytes) -> Turn:
+    """The beginning and the end of what could not be taken apart, as it is written."""
+    head = array[: 4 * HEAD_CHARS].decode("utf-8", "replace")
+    tail = array[-4 * TAIL_CHARS :].decode("utf-8", "replace")
+    return Turn("user", f"{head[:HEAD_CHARS]}\n{tail[-TAIL_CHARS:]}", len(array))
+
+
 def messages(raw: msgspec.Raw | list[Message]) -> Iterator[Turn]:
     """Those of a list that was read, or is yet to be: then a strange one is passed over."""
     if isinstance(raw, list):
@@ -108,7 +115,7 @@ def messages(raw: msgspec.Raw | list[Message]) -> Iterator[Turn]:
         first = decode(_MESSAGES, crowds.first_messages(array), None)
         last = decode(_MESSAGES, crowds.last_messages(array), None)
         yield from map(_message, first or ())
-        yield Turn("user", "", len(array))
+        yield Turn("assistant", "", len(array)) if last else _sample(array)
         yield from map(_message, last or ())
         return
     found = decode(_MESSAGES, raw, None)

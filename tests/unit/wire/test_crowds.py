@@ -33,11 +33,15 @@ def test_many_items_are_a_crowd(array: bytes) -> None:
     [
         many(MESSAGE, 1_000),
         json.dumps([MESSAGE | {"content": MESSAGE["content"] * 30_000}]).encode(),
-        json.dumps(["one text, and " * 90_000]).encode(),
+        json.dumps(["one text, and " * 200_000]).encode(),
+        json.dumps(
+            [{"role": "user", "content": "Plot this:\n" + "1,2,3,4,5,6,7,8,9,10\n" * 30_000}]
+        ).encode(),
+        json.dumps([{"role": "user", "content": 'println!("{}", "\\\\");' * 20_000}]).encode(),
         b"[]",
         b"",
     ],
-    ids=["a-long-chat", "a-long-message-of-code", "a-long-text", "nothing", "absent"],
+    ids=["a-long-chat", "a-long-message", "a-long-text", "numbers", "code", "nothing", "absent"],
 )
 def test_long_texts_are_none(array: bytes) -> None:
     assert not crowds.crowded(array)

@@ -375,6 +375,15 @@ def test_a_crowd_is_sampled(field: str, item: object) -> None:
     assert len(view.tools) <= 64
 
 
+@pytest.mark.parametrize(
+    "end", [{"role": "tool", "content": "ok"}, {"role": "user", "content": "z" * 100_000}]
+)
+def test_of_a_crowd_the_last_that_somebody_said_has_a_text(end: dict[str, str]) -> None:
+    chat = [{"role": "user", "content": "Write a script"}, *[{"role": "tool", "content": "ok"}] * 10_000, end]
+    asked = [turn for turn in read(messages=chat).turns if turn.role == "user"]
+    assert asked[-1].text
+
+
 def test_metadata_beyond_any_meaning_is_not_read() -> None:
     assert read(metadata={str(at): "x" for at in range(10_000)}).metadata == {}
 

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from backends.sweep.agreement import Agreement, agreement
 from backends.sweep.model import BASELINE, Cell, Condition, Round
 from backends.sweep.results import Results
-from backends.sweep.stats import Agreement, Interval, agreement, measured, percentile, ratio
+from backends.sweep.stats import Interval, measured, percentile, ratio
 from tests.unit.backends.sweep.making import CODE, MTP2, measured_round, results, sample
 
 FAST = Cell(MTP2, CODE)
