@@ -190,6 +190,7 @@ class Trial:
         return client.delivered and not (client.finished or client.writing or self.tap.error)
 
     async def _take(self, response: UpstreamResponse, patience: Patience) -> None:
+        self._client.quiet = False
         if response.status not in STATUSES:
             raise UpstreamError("headers", "protocol", f"status {response.status}")
         content_type = (names.first(response.headers, b"content-type") or b"").lower()
@@ -206,7 +207,13 @@ class Trial:
             await self._stream(response, patience)
         elif self._client.started:
             raise UpstreamError("headers", "protocol", f"{content_type!r} to a stream that has begun")
-        elif content_type.startswith(b"application/json"):
+        else:
+            self._client.quiet = True  # until another attempt may give a stream after all
+            await self._other(response, patience, content_type)
+
+    async def _other(self, response: UpstreamResponse, patience: Patience, content_type: bytes) -> None:
+        """Pass on what is no stream of events."""
+        if content_type.startswith(b"application/json"):
             await self._document(response, patience)
         else:
             await self._flow(response, patience)

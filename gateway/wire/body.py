@@ -6,6 +6,13 @@ from typing import Final
 
 import msgspec
 
+from gateway.runtime.foreign import UNREADABLE
+
+
+class UneditableError(ValueError):
+    """A body that must be changed on the way and cannot be; the message says why, for the client."""
+
+
 _decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _USAGE: Final = msgspec.Raw(b'{"include_usage":true}')
 _TRUE: Final = msgspec.Raw(b"true")
@@ -22,7 +29,17 @@ def edit(
         include_usage: Set ``stream_options.include_usage``, keeping the other stream options; they must be
             an object or null. Usage then comes at the end only, whatever they say.
         token_ids: Set ``return_token_ids``.
+
+    Raises:
+        UneditableError: The name of a field is no text.
     """
+    try:
+        return _edited(body, model, include_usage=include_usage, token_ids=token_ids)
+    except UNREADABLE as error:
+        raise UneditableError(f"the body is not valid JSON: {error}") from error
+
+
+def _edited(body: bytes, model: str | None, *, include_usage: bool, token_ids: bool) -> bytes:
     fields = _decoder.decode(body)
     if model is not None:
         fields["model"] = msgspec.Raw(msgspec.json.encode(model))

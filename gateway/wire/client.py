@@ -40,6 +40,7 @@ class Client:
         delivered: Whether a part of an answer went out, after which no other backend may answer anew.
         finished: Whether the whole answer went out.
         between_events: Whether what went out ends where a comment may follow.
+        quiet: Whether comments would spoil what is to come.
         writing: Whether we wait for the client to read.
         caught_up_at: Monotonic seconds at which such a wait last ended, 0 before.
         slow: Whether the client ever read so slowly that we had to wait.
@@ -53,7 +54,8 @@ class Client:
 
     __slots__ = (
         "_held_since", "_receive", "_send", "bare", "between_events", "bytes_out", "caught_up_at",
-        "delivered", "finished", "gone", "last_sent", "line", "pipe", "slow", "started", "status", "writing",
+        "delivered", "finished", "gone", "last_sent", "line", "pipe", "quiet", "slow", "started", "status",
+        "writing",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +71,7 @@ class Client:
         self.delivered = False
         self.finished = False
         self.between_events = True
+        self.quiet = False
         self.writing = False
         self.caught_up_at = 0.0
         self.slow = False

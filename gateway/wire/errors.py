@@ -156,6 +156,10 @@ def broken_off(backend: str, error: str) -> Problem:
     )
 
 
+INTERNAL: Final = Problem(
+    500, "the gateway failed on this request; its log says why", "server_error", "internal_error"
+)
+
 GOING_DOWN: Final = Problem(
     503, "the gateway is shutting down", "server_error", "shutting_down", retry_after=RETRY_AFTER_SECONDS
 )

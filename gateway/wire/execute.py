@@ -124,8 +124,7 @@ class Execution:
             tape is not None
             and exchange.trial is not None
             and not exchange.trial.reading.finish_reason
-            and tape.whole
-            and bool(tape.prompt_ids)
+            and tape.can_go_on
             and not exchange.client.finished
             and exchange.resumed < self.policy.resume.limit
         )

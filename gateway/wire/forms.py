@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from email.parser import BytesHeaderParser
 from typing import Final
 
 _BOUNDARY: Final = re.compile(
     rb'^multipart/form-data\s*;(?:.*;)?\s*boundary="?([^";\s]{1,200})"?', re.IGNORECASE | re.DOTALL
-)
-_MODEL: Final = re.compile(
-    rb'^content-disposition:[^\r\n]*;[ \t]*name="?model"?[ \t]*(?:;|$)', re.IGNORECASE | re.MULTILINE
 )
 _PARTS: Final = 256
 _HEAD_BYTES: Final = 4096
@@ -41,6 +39,12 @@ def with_model(body: bytes, content_type: bytes, name: str) -> bytes:
     return body[:start] + name.encode() + body[end:]
 
 
+def _name(head: bytes) -> str | None:
+    """Name of the field whose headers these are."""
+    name = BytesHeaderParser().parsebytes(head.lstrip()).get_param("name", header="content-disposition")
+    return name if isinstance(name, str) else None
+
+
 def _span(body: bytes, content_type: bytes) -> tuple[int, int] | None:
     """Where the value of the form's ``model`` begins and ends."""
     found = _BOUNDARY.match(content_type)
@@ -56,7 +60,7 @@ def _span(body: bytes, content_type: bytes) -> tuple[int, int] | None:
         end = body.find(b"\r\n" + border, head)
         if value < 4 or end < value:
             return None
-        if _MODEL.search(body[head : value - 2].replace(b"\r\n", b"\n")):
+        if _name(body[head:value]) == "model":
             return (value, end) if end - value <= _NAME_BYTES else None
         at = end + 2
     return None

@@ -6,6 +6,7 @@ import math
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ _HOP_BY_HOP: Final = frozenset({
 })  # fmt: skip
 
 _SECRETS: Final = frozenset({
-    b"authorization", b"cookie", b"x-api-key",
+    b"authorization", b"x-authorization", b"cookie", b"x-api-key",
     b"api-key", b"x-goog-api-key", b"anthropic-api-key", b"openai-api-key", b"x-litellm-api-key",
     b"ocp-apim-subscription-key", b"x-functions-key", b"x-auth-key", b"apikey", b"x-apikey",
     b"x-auth-token", b"x-access-token", b"x-api-token", b"x-token", b"x-csrf-token", b"x-amz-security-token",
@@ -81,8 +82,12 @@ def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) 
 
 def without_secrets(query: bytes) -> bytes:
     """A query string less the fields by which clients show who they are."""
+    if not query:
+        return query
     fields = query.split(b"&")
-    return b"&".join(one for one in fields if one.partition(b"=")[0].lower() not in _SECRET_QUERY)
+    return b"&".join(
+        one for one in fields if unquote_to_bytes(one.partition(b"=")[0]).lower() not in _SECRET_QUERY
+    )
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

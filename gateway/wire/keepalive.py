@@ -55,7 +55,9 @@ class KeepAlive:
 
     async def _comment(self) -> None:
         client = self._client
-        if client.finished or client.gone or client.writing or not client.between_events:
+        if client.finished or client.gone or client.quiet or not client.between_events:
+            return
+        if client.writing:
             return  # a client that does not keep up has enough to read
         if not client.started:
             await client.start(200, self._headers())

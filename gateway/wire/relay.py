@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from gateway.runtime import clock
 from gateway.runtime.alarms import Alarms
 from gateway.wire import errors, forms, inbound
 from gateway.wire import headers as names
+from gateway.wire.body import UneditableError
 from gateway.wire.client import Client
 from gateway.wire.endpoints import endpoint_of
 from gateway.wire.exchange import Exchange
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from gateway.runtime.sessions import Sessions
     from gateway.wire.client import Receive, Scope, Send
     from gateway.wire.upstream import Upstream
+
+_log = logging.getLogger(__name__)
 
 EVENT_STREAM: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
@@ -89,6 +93,9 @@ class Relay:
                     await self._serve(exchange, body)
         except asyncio.CancelledError:  # the process is going down; the client is told, and that ends it
             await exchange.refuse(errors.GOING_DOWN)
+        except Exception:  # noqa: BLE001 - logged; whatever it was, the client gets a proper answer
+            _log.exception("request %s failed within the gateway", exchange.request_id)
+            await exchange.refuse(errors.INTERNAL)
         finally:
             self.emit(exchange.record())
             # What knows each other is parted, so that it goes without a collection.
@@ -146,7 +153,10 @@ class Relay:
             self.learning.decided(decision, classification.label)
             request = (seen, features, body)
             execution = Execution.of(exchange, decision, policy, request, self.fleet, self.upstream)
-            await execution.run(self.alarms)
+            try:
+                await execution.run(self.alarms)
+            except UneditableError as error:
+                await exchange.refuse(errors.invalid(str(error)))
 
         decision = look()
         self.learning.asked(service, classification, decision.target)

@@ -251,18 +251,25 @@ class Continuation:
         except UNREADABLE as error:
             raise UpstreamError("first_byte", "protocol", f"{request.url}: {error}") from error
 
+    def _limit(self, given: dict[str, msgspec.Raw]) -> int | None:
+        """Tokens that the whole answer may have; as vLLM reads it, a chat's newer name goes first."""
+        chat = self.tape.object.startswith("chat")
+        for name in ("max_completion_tokens", "max_tokens") if chat else ("max_tokens",):
+            try:
+                limit = msgspec.json.decode(given.get(name, b"null"), type=int | None)
+            except UNREADABLE as error:
+                raise _cannot(f"{name}: {error}") from error
+            if limit is not None:
+                return limit
+        return None if chat or "max_tokens" in given else _COMPLETION_TOKENS
+
     def _request(self, room: int) -> bytes:
         """Body of the request that goes on, for a context of so many tokens."""
         tape, given = self.tape, _FIELDS.decode(self.body)
-        limits = [
-            int(msgspec.json.decode(given[name]))
-            for name in ("max_tokens", "max_completion_tokens")
-            if name in given and bytes(given[name]).strip() != b"null"
-        ]
-        if "max_tokens" not in given and not tape.object.startswith("chat"):
-            limits.append(_COMPLETION_TOKENS)
         delivered = len(tape.ids)
-        left = min([room - len(tape.prompt_ids) - delivered, *(limit - delivered for limit in limits)])
+        left = room - len(tape.prompt_ids) - delivered
+        if (limit := self._limit(given)) is not None:
+            left = min(left, limit - delivered)
         if left < 1:
             raise _cannot("the answer was complete but for its end")
         request: dict[str, Any] = {name: given[name] for name in COPIED if name in given}

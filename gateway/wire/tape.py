@@ -41,6 +41,15 @@ class Tape:
         self.text: list[str] = []
         self.whole = True
 
+    @property
+    def can_go_on(self) -> bool:
+        """Whether what was delivered is known by its ids.
+
+        Before the first text of a chat nobody knows what a parser keeps back: the ids may be of reasoning.
+        """
+        begun = bool(self.text) or not self.object.startswith("chat")
+        return self.whole and bool(self.prompt_ids) and begun
+
     def take(self, body: Body) -> None:
         """Take down a chunk."""
         if not self.id and body.id:

@@ -113,6 +113,7 @@ LENGTHS = st.sampled_from(
 JSON_BODIES = st.sampled_from([
     b"", b"{}", b"null", b"{", b'{"model":1}', b'{"model":"%b","messages":[]}' % MODEL.encode(), b"\xff\xfe", b"[" * 5000,
     b'{"model":"%b","max_tokens":2,"stream":true,"messages":[{"role":"user","content":"hi"}]}' % MODEL.encode(),
+    b'{"model":"%b","stream":true,"messages":[],"\xff":1}' % MODEL.encode(),
 ])  # fmt: skip
 
 

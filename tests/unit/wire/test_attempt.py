@@ -337,3 +337,17 @@ async def test_nothing_but_comments_is_no_answer():
     ((_, said),) = errors_in(client.body)
     assert said["error"]["code"] == "upstream_error"
     assert bench.record.outcome.status == "upstream_error"
+
+
+@pytest.mark.parametrize("kind", [b"application/json", b"text/html"])
+async def test_no_comment_comes_between_the_head_of_another_answer_and_its_body(kind):
+    gate = asyncio.Event()
+    act = other(kind, b'{"ok":1}')
+    act.body.insert(0, gate)
+    bench = Bench(a=[act], timeouts=Timeouts(keep_alive=0.05))
+    client = bench.open(body(stream=True))
+    await bench.upstream.sent.wait()
+    await asyncio.sleep(0.2)  # four intervals
+    gate.set()
+    await client.end()
+    assert (client.status, client.body) == (200, b'{"ok":1}')

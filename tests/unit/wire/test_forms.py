@@ -49,6 +49,14 @@ def test_a_form_that_names_none_stays_as_it_is(body: bytes, kind: bytes) -> None
         assert forms.with_model(body, kind, "y") == body
 
 
+def test_a_file_of_that_name_is_no_model() -> None:
+    kind = b"multipart/form-data; boundary=x"
+    head = b'--x\r\ncontent-disposition: form-data; filename="a; name=model"; name="file"\r\n\r\nRIFF\r\n'
+    assert forms.model(head + b"--x--", kind) == ""
+    named = b'--x\r\ncontent-disposition: form-data; name = "model"\r\n\r\nm\r\n--x--'
+    assert forms.model(head + named, kind) == "m"
+
+
 def test_odd_but_legal_forms_are_read() -> None:
     body = b"pre\r\n--a b\r\nX: 1\r\ncontent-disposition: form-data;name=model\r\n\r\nm\r\n--a b--\r\n"
     assert (

@@ -31,6 +31,7 @@ def test_secrets_and_connection_headers_stay_with_us():
     [
         (b"", b""),
         (b"api_key=canary", b""),
+        (b"api%5Fkey=canary&a=1", b"a=1"),
         (b"a=1&API_KEY=canary&b=2&access_token=canary", b"a=1&b=2"),
         (b"a=key&b", b"a=key&b"),
     ],

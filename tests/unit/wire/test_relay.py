@@ -491,6 +491,25 @@ async def test_the_model_of_a_form_decides_and_is_renamed_like_any_other(model, 
     assert [request.body for request in bench.upstream.requests] == ([form % sent] if sent else [])
 
 
+@pytest.mark.parametrize("given", [b'"\xff":1', b'"stream_options":{"\xff":1}'])
+async def test_a_body_that_cannot_be_changed_on_the_way_is_refused(given):
+    bench = Bench(a=[])
+    client = await bench.talk(b'{"model":"m","stream":true,"messages":[],%b}' % given)
+    assert client.status == 400
+    assert "not valid JSON" in json.loads(client.body)["error"]["message"]
+    assert bench.record.outcome.status == "client_error"
+
+
+async def test_a_failure_of_our_own_is_told_like_any_other(monkeypatch, caplog):
+    bench = Bench(a=[])
+    monkeypatch.setattr(bench, "policy", None)
+    client = await bench.talk()
+    assert client.status == 500
+    assert json.loads(client.body)["error"]["code"] == "internal_error"
+    assert "failed within the gateway" in caplog.text
+    assert bench.idle
+
+
 async def test_a_method_without_a_body_is_the_servers_business():
     bench = Bench(a=[answer(b"{}", status=405)])
     assert (await bench.talk(b"", method="GET")).status == 405

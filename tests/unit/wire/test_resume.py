@@ -325,6 +325,40 @@ async def test_what_cannot_be_spliced_exactly_is_not_and_nothing_is_asked_for(fi
     assert asked.get("return_token_ids") == fields.get("return_token_ids")
 
 
+@pytest.mark.parametrize("thought", [[], [piece("", [10])]], ids=["role", "thoughts"])
+async def test_what_a_parser_kept_back_is_not_taken_for_the_answer(thought):
+    bench = Bench(resume=EXACT, a=[stream(role(), *thought, RESET)], b=[])
+    client = await bench.talk()
+    assert b"upstream_broken_off" in client.body
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [
+        ({"max_tokens": 8, "max_completion_tokens": 12}, 11),
+        ({"max_tokens": 8}, 7),
+        ({"max_tokens": [1]}, None),
+    ],
+    ids=str,
+)
+async def test_a_chats_limit_is_kept(limits, left):
+    bench = Bench(
+        resume=EXACT,
+        a=[stream(role(), piece("Xin ", [10]), RESET)],
+        b=[
+            spelled(*PROMPT),
+            spelled(*PROMPT, 10),
+            room(),
+            stream(rest("!", [13], "stop"), usage(4, 1), DONE),
+        ],
+    )
+    client = await bench.talk(body(stream=True, **limits))
+    if left is None:
+        assert b"upstream_broken_off" in client.body
+    else:
+        assert json.loads(bench.upstream.requests[-1].body)["max_tokens"] == left
+
+
 async def test_a_server_that_gives_no_ids_cannot_be_gone_on_with():
     bench = Bench(resume=EXACT, a=[stream(role(None), piece("Xin ", None), RESET)], b=[])
     client = await bench.talk()
