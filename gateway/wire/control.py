@@ -58,8 +58,13 @@ _BAD_FILES: Final[Responses] = {
 }
 _BAD_REQUEST: Final[Responses] = {400: {"description": "The body is no request"}}
 _NO_MODEL: Final[Responses] = {404: {"description": "There is no such model"}}
-_TAKES_YAML: Final = {"requestBody": {"content": {"application/yaml": {"schema": {"type": "string"}}}}}
-_TAKES_JSON: Final = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
+_TAKES_YAML: Final = {
+    "requestBody": {"required": True, "content": {"application/yaml": {"schema": {"type": "string"}}}}
+}
+_GIVES_YAML: Final[Responses] = {200: {"content": {"application/yaml": {"schema": {"type": "object"}}}}}
+_TAKES_JSON: Final = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+}
 
 
 class _Yaml(PlainTextResponse):
@@ -108,7 +113,7 @@ class Control:
         routes.post("/-/policy/check", openapi_extra=_TAKES_YAML, responses=_BAD_FILES | _TOO_LARGE)(
             self.check_policy
         )
-        routes.get("/-/learned", response_class=_Yaml)(self.learned)
+        routes.get("/-/learned", response_class=_Yaml, responses=_GIVES_YAML)(self.learned)
         routes.post("/-/reload", responses=_BAD_FILES)(self.reload)
         routes.post("/-/decide", openapi_extra=_TAKES_JSON, responses=_BAD_REQUEST | _TOO_LARGE)(self.decide)
         routes.get("/v1/models")(self.models)
