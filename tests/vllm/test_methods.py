@@ -159,8 +159,13 @@ def test_what_steps_took_is_read_of_the_servers_counters(fleet: dict[str, Server
     after = eventually(lambda: counters(100.0), lambda now: now.generated == (before.generated or 0.0) + 150)
     found = window(before, after)
     assert found is not None
-    # Alone on the server; prompt lookup finds nothing to repeat here, so it drafts nothing.
+    # Alone on the server; n-grams find nothing to repeat here, so nothing is drafted. Suffix decoding remembers
+    # what others were answered.
     assert found.batch == pytest.approx(1.0, abs=0.1)
-    width = 1.0 if running.spec.method in {"ngram", "suffix"} else 1.0 + running.spec.draft_tokens
-    assert found.width == pytest.approx(width)
+    assert found.width is not None
+    if running.spec.method == "suffix":
+        assert 1.0 <= found.width <= 1.0 + running.spec.draft_tokens
+    else:
+        width = 1.0 if running.spec.method == "ngram" else 1.0 + running.spec.draft_tokens
+        assert found.width == pytest.approx(width)
     assert found.seconds > 0.0

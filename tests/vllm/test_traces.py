@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import socket
+import contextlib
+import json
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +14,10 @@ import pytest
 from tests.vllm.asking import ask, question, sdk
 from tests.vllm.collector import CLIENT, SERVER
 from tests.vllm.conftest import fronting
+from tests.vllm.servers import SERVED_MODEL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.vllm.collector import Collector, Span
@@ -22,6 +27,31 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]  # the first test waits for the servers
 
 CALLER = "cd" * 8
+
+
+class Dying(BaseHTTPRequestHandler):
+    """A server that is well whenever it is asked, and hangs up on every request."""
+
+    def do_GET(self) -> None:
+        page = json.dumps({"object": "list", "data": [{"id": SERVED_MODEL}]}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def dying() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dying) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
 
 
 def tree(spans: list[Span]) -> tuple[Span, list[Span], list[Span]]:
@@ -72,12 +102,17 @@ def test_a_failover_is_two_attempts_and_the_engine_hangs_on_the_second(
     fleet: dict[str, Server], collector: Collector, tmp_path: Path
 ) -> None:
     trace_id = "3c" * 16
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
     good = fleet["baseline"]
-    dead = replace(good, spec=replace(good.spec, name="dead", port=port))
     policy = "version: 1\nroutes:\n  - {name: all, prefer: [dead, baseline]}\n"
-    with fronting([dead, good], policy, collector, tmp_path) as front:
+    with (
+        dying() as port,
+        fronting(
+            [replace(good, spec=replace(good.spec, name="dead", port=port)), good],
+            policy,
+            collector,
+            tmp_path,
+        ) as front,
+    ):
         answer = ask(
             front.url, request_id="trace-failover", headers={"traceparent": f"00-{trace_id}-{CALLER}-01"}
         )
