@@ -11,6 +11,7 @@ from tests.e2e.front import gateway
 from tests.raw_server import serving
 
 REQUESTS = 20
+ROUNDS = 3
 ANSWER = json.dumps(
     {"id": "c", "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi."}}]}
 ).encode()
@@ -81,13 +82,22 @@ async def test_a_request_leaves_no_circles(tmp_path, answer, request_, end):
             gc.collect()
             gc.disable()
             try:
-                await talk(REQUESTS)
-                gc.set_debug(gc.DEBUG_SAVEALL)
-                gc.collect()
-                left = Counter(type(one).__qualname__ for one in gc.garbage)
+                found = [await circles(talk) for _ in range(ROUNDS)]
             finally:
                 gc.set_debug(0)
                 gc.garbage.clear()
                 gc.enable()
                 writer.close()
-    assert [name for name, count in left.items() if count >= REQUESTS] == []
+    # What only one round shows is of something else in this process, such as the threads of other tests.
+    assert set.intersection(*found) == set()
+
+
+async def circles(talk):
+    """Types of what a number of requests left behind, at least once each."""
+    await talk(REQUESTS)
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    left = Counter(type(one).__qualname__ for one in gc.garbage)
+    gc.garbage.clear()
+    return {name for name, count in left.items() if count >= REQUESTS}
