@@ -71,6 +71,16 @@ async def test_arguments_of_a_tool_that_come_in_one_event_arrive_as_they_came():
     assert bench.record.outcome.status == "ok"
 
 
+async def test_reasoning_and_fields_of_tomorrow_arrive_as_they_came():
+    thoughts = b'data: {"id":"c","choices":[{"delta":{"reasoning":"hm","reasoning_content":"hm","new":1},"finish_reason":null}]}\n\n'
+    last = (
+        b'data: {"id":"c","new":[],"choices":[{"delta":{"content":"x"},"finish_reason":"stop","new":{}}]}\n\n'
+    )
+    bench = Bench(a=[stream(ROLE + thoughts, thoughts, thoughts + last + USAGE, DONE)])
+    client = await bench.talk()
+    assert client.body == ROLE + thoughts * 3 + last + DONE
+
+
 async def test_a_whole_answer_passes_byte_for_byte_with_our_headers():
     said = b'{"id":"x","model":"m","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4},"unknown":1.50}'
     bench = Bench(a=[answer(said)])
