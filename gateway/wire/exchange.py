@@ -204,9 +204,9 @@ class Exchange:
         if trial is None:
             if self._problem is None:  # the process is going down
                 return outcomes.CANCELLED, "shutdown"
-            kind = outcomes.REJECTED if self._problem.retry_after is not None else outcomes.CLIENT_ERROR
-            return kind, self._problem.code
-        if self._problem is errors.GOING_DOWN:
+            ours = self._problem is errors.INTERNAL or self._problem.retry_after is not None
+            return outcomes.REJECTED if ours else outcomes.CLIENT_ERROR, self._problem.code
+        if self._problem in {errors.GOING_DOWN, errors.INTERNAL}:
             return (outcomes.TRUNCATED if client.delivered else outcomes.REJECTED), self._problem.code
         error = trial.error
         if not error:

@@ -6,6 +6,7 @@ from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.failover import GiveUp
+from gateway.core.features import GENERATING
 from gateway.core.values import value
 from gateway.telemetry import trace_context
 from gateway.wire import body as bodies
@@ -137,8 +138,7 @@ class Execution:
     def _request(self, backend: Backend, span_id: str) -> UpstreamRequest:
         seen, body = self.seen, self.body
         model = backend.served_model if seen.model and seen.model != backend.served_model else None
-        kind = names.first(self.exchange.headers, b"content-type") or b""
-        if model is not None and forms.is_form(kind):
+        if model is not None and seen.endpoint not in GENERATING and forms.is_form(kind := self._kind()):
             body = forms.with_model(body, kind, model)
         elif model is not None or self.ask_usage or self.tape is not None:
             body = bodies.edit(
@@ -150,6 +150,9 @@ class Execution:
             headers=self._headers(backend, span_id),
             body=body,
         )
+
+    def _kind(self) -> bytes:
+        return names.first(self.exchange.headers, b"content-type") or b""
 
     def _continuation(self, backend: Backend, span_id: str) -> tuple[UpstreamRequest, Splice, Send]:
         assert self.tape is not None  # noqa: S101 - _may_go_on has looked

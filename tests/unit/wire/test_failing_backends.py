@@ -141,6 +141,7 @@ async def test_nothing_is_left_open_where_an_answer_cannot_even_be_read(monkeypa
     monkeypatch.setattr("gateway.wire.headers.retry_after", fails_to_read)
     one = bench(a=[answer(b"x", 503)])
     assert (await one.talk(body())).status == 500
+    assert (one.record.outcome.status, one.record.outcome.error) == ("rejected", "internal_error")
     assert one.idle
     assert one.record.attempts[0].status == 503
 

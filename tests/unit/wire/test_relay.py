@@ -516,6 +516,7 @@ async def test_a_failure_of_our_own_is_told_like_any_other(monkeypatch, caplog):
     client = await bench.talk()
     assert client.status == 500
     assert json.loads(client.body)["error"]["code"] == "internal_error"
+    assert (bench.record.outcome.status, bench.record.outcome.error) == ("rejected", "internal_error")
     assert "failed within the gateway" in caplog.text
     assert bench.idle
 
