@@ -6,6 +6,7 @@ that did not come to its end stay in the file and do not count.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from dataclasses import dataclass, field
@@ -55,11 +56,18 @@ class Log:
         self._file: FileIO | None = None
 
     def __enter__(self) -> Self:
-        """Open it for writing at its end."""
-        torn = _torn(self._path)
+        """Open it for writing at its end, and keep others from doing so.
+
+        Raises:
+            UnusableLogError: Another sweep has it open.
+        """
         self._file = self._path.open("ab", buffering=0)
-        if torn:
-            self._write(b"\n")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            said = f"another sweep writes to {self._path}; wait for it, or name another folder"
+            raise UnusableLogError(said) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,6 +78,12 @@ class Log:
     def begin(self, header: Mapping[str, Any]) -> None:
         """Write what will be measured."""
         self._line("sweep", {"version": VERSION, **header})
+
+    def go_on(self) -> None:
+        """Write that a new run goes on here: of rounds that the one before left open nothing counts."""
+        if _torn(self._path):
+            self._write(b"\n")
+        self._line("resumed", {})
 
     def sample(self, one: Sample) -> None:
         """Write a request."""
@@ -109,7 +123,7 @@ class Log:
 
 def _torn(path: Path) -> bool:
     """Whether a file ends within a line."""
-    if not path.exists() or not path.stat().st_size:
+    if not path.stat().st_size:
         return False
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
@@ -153,6 +167,8 @@ def _take(
         case "round":
             finished = Round.from_json(content)
             found.rounds.append((finished, pending.pop((finished.cell, finished.number), [])))
+        case "resumed":
+            pending.clear()
         case "broken":
             for key in [key for key in pending if key[0].candidate.label == content["candidate"]]:
                 del pending[key]

@@ -134,17 +134,18 @@ async def _run(asked: Asked, out: Path, made: Plan, shown: _Shown) -> tuple[bool
     if task is not None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, task.cancel)
-    read = log.read(out / SAMPLES)
-    async with _bench(asked, out) as (bench, machine):
-        header = _header(asked, machine)
-        if read is not None and (changed := _changed(read.header, header)):
-            refuse(f"{out} holds measurements of {changed}; name another folder with --out")
-        with log.Log(out / SAMPLES) as file:
-            if read is None:
-                file.begin(header)
+    with log.Log(out / SAMPLES) as file:
+        read = log.read(out / SAMPLES)
+        async with _bench(asked, out) as (bench, machine):
+            header = _header(asked, machine)
             clock = (lambda: made.results.seconds) if asked.simulated else loop.time
             sweep = Sweep(made, bench, file, clock, asked.budget, shown.tell)
-            if read is not None:
+            if read is None:
+                file.begin(header)
+            elif changed := _changed(read.header, header):
+                refuse(f"{out} holds measurements of {changed}; name another folder with --out")
+            else:
+                file.go_on()
                 sweep.resume(read)
             settled = await sweep.run()
     return settled, sweep, machine

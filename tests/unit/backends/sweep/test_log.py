@@ -65,6 +65,7 @@ def test_a_line_cut_off_by_a_crash_is_passed_over_and_writing_goes_on_after_it(t
     with path.open("ab") as file:
         file.write(b'{"kind":"sample","candidate":"mt')
     with log.Log(path) as file:
+        file.go_on()
         more = measured_round(MTP2)
         for one in more[1]:
             file.sample(one)
@@ -73,6 +74,35 @@ def test_a_line_cut_off_by_a_crash_is_passed_over_and_writing_goes_on_after_it(t
     assert found is not None
     assert len(found.rounds) == 2
     assert found.rounds[1] == more
+
+
+def test_a_round_that_a_kill_cut_off_is_measured_again_and_counts_once_however_often_that_happens(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "samples.jsonl"
+    again = measured_round(MTP2)
+    written(path, measured_round())
+    for kept in (5, 0, 3):
+        with log.Log(path) as file:
+            file.go_on()
+            for one in again[1][:kept]:
+                file.sample(one)
+    with log.Log(path) as file:
+        file.go_on()
+        for one in again[1]:
+            file.sample(one)
+        file.round(again[0])
+    found = log.read(path)
+    assert found is not None
+    assert found.rounds == [measured_round(), again]
+
+
+def test_only_one_sweep_at_a_time_writes_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with log.Log(path), pytest.raises(log.UnusableLogError, match="another sweep writes to"), log.Log(path):
+        pass
+    with log.Log(path) as file:
+        file.begin(HEADER)
 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
