@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.files import FLEET, POLICY, read_text, refuse
+from gateway.cli.files import FLEET, POLICY, load_config, read_text, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,7 @@ def explain(
     from gateway.wire.endpoints import path_of
     from gateway.wire.inbound import Malformed, view
 
-    config = _config(fleet, policy)
+    config = load_config(fleet, policy)
     if prompt is not None and request is None:
         body = _chat(prompt, model, config)
     elif request is not None and prompt is None:
@@ -110,16 +110,6 @@ def explain(
     else:
         typer.echo(str(explanation))
     raise typer.Exit(NO_BACKEND if explanation.backend is None else 0)
-
-
-def _config(fleet: Path, policy: Path) -> Config:
-    from gateway.policy.load import Invalid, load
-
-    texts = read_text(fleet), read_text(policy)
-    loaded = load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent)
-    if isinstance(loaded, Invalid):
-        refuse("\n".join(map(str, loaded.problems)))
-    return loaded.value
 
 
 def _chat(prompt: str, model: str | None, config: Config) -> bytes:

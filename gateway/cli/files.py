@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from gateway.policy.load import Config
 
 FLEET: Final = Path("fleet.yaml")
 POLICY: Final = Path("policy.yaml")
@@ -27,3 +30,14 @@ def read_text(path: Path) -> str:
         refuse(f"{path}: {error.strerror}")
     except UnicodeDecodeError as error:
         refuse(f"{path}: not UTF-8 text, at byte {error.start}")
+
+
+def load_config(fleet: Path, policy: Path) -> Config:
+    """Both files as they would be in force; the command ends with exit code 2 where they are not right."""
+    from gateway.policy.load import Invalid, load
+
+    texts = read_text(fleet), read_text(policy)
+    loaded = load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent)
+    if isinstance(loaded, Invalid):
+        refuse("\n".join(map(str, loaded.problems)))
+    return loaded.value

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.files import FLEET, POLICY, read_text, refuse
+from gateway.cli.files import FLEET, POLICY, load_config, refuse
 
 if TYPE_CHECKING:
     from gateway.cli.replaying import Read
     from gateway.core.replay import Estimate
-    from gateway.policy.load import Config
 
 WORSE = 1
 """Exit code where the other policy is slower, beyond doubt."""
@@ -48,7 +47,7 @@ def replay(
     from gateway.core.replay import estimate
     from gateway.policy.problems import suggest
 
-    config = _config(fleet, policy)
+    config = load_config(fleet, policy)
     try:
         found = read(log, config.fleet, config.policy.classes)
     except TooLittleError as error:
@@ -68,16 +67,6 @@ def replay(
     else:
         _print(said, of)
     raise typer.Exit(WORSE if said.difference.value > said.difference.error else 0)
-
-
-def _config(fleet: Path, policy: Path) -> Config:
-    from gateway.policy.load import Invalid, load
-
-    texts = read_text(fleet), read_text(policy)
-    loaded = load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent)
-    if isinstance(loaded, Invalid):
-        refuse("\n".join(map(str, loaded.problems)))
-    return loaded.value
 
 
 def _as_json(said: Estimate) -> dict[str, object]:

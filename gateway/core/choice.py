@@ -46,6 +46,11 @@ class Draw:
     explore: float
     tie: float
 
+    @classmethod
+    def nth(cls, number: int) -> Draw:
+        """Numbers that any run of consecutive requests has evenly spread."""
+        return cls(*((number * step + 0.5) % 1.0 for step in _EVEN))
+
     def another(self, place: int) -> float:
         """Further numbers, one for each place, as good as independent of the two."""
         return (self.tie * _SPREAD + (place + 1) * _GOLDEN) % 1.0
@@ -53,6 +58,7 @@ class Draw:
 
 _SPREAD: Final = 2.0**20
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
+_EVEN: Final = (_GOLDEN, math.sqrt(2.0) - 1.0)
 
 
 @value(frozen=True, slots=True)

@@ -44,7 +44,6 @@ BLOCKS: Final = 30
 _T: Final = 2.045
 _WEIGHT: Final = 20.0
 _LEVELS: Final = 3
-_GOLDEN: Final = ((math.sqrt(5.0) - 1.0) / 2.0, math.sqrt(2.0) - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +151,12 @@ def estimate(logged: Sequence[Logged], policy: Policy, models: Mapping[str, Serv
     )
 
 
+def destinations(logged: Sequence[Logged], policy: Policy, models: Mapping[str, ServerModel]) -> list[str]:
+    """Servers that a policy sends logged requests to, as :func:`estimate` does; "" where it has none."""
+    levels = dict.fromkeys(models, 1.0)
+    return _run(logged, models, levels, _deciding(policy, models))[1]
+
+
 def _run(
     logged: Sequence[Logged],
     models: Mapping[str, ServerModel],
@@ -204,10 +209,9 @@ def _deciding(
             )
             for state in one.snapshot.states
         )
-        draw = Draw(*((number * step + 0.5) % 1.0 for step in _GOLDEN))
         snapshot = replace(one.snapshot, states=states)
         decision = decide(
-            one.features, one.classification, snapshot, policy, draw, one.now, None, one.service
+            one.features, one.classification, snapshot, policy, Draw.nth(number), one.now, None, one.service
         )
         return decision.candidates[0].backend if isinstance(decision, Decision) else ""
 
