@@ -6,7 +6,7 @@ import pytest
 
 from gateway.core.policy import Match, Selector, WeightedScorer
 from gateway.core.predict import ServerModel
-from gateway.core.replay import BLOCKS, Figure, Logged, estimate
+from gateway.core.replay import BLOCKS, Figure, Logged, destinations, estimate
 from gateway.core.virtual import VirtualServer
 from tests.factories import classification, features, policy, route, snapshot, state
 
@@ -128,3 +128,10 @@ def test_too_few_requests_say_nothing():
 
 def test_a_figure_is_shown_with_its_error():
     assert str(Figure(1.5, 0.25)) == "1.500 ± 0.250"
+
+
+def test_where_a_policy_sends_logged_requests():
+    logged = log(40)
+    assert destinations(logged, TO_FAST, MODELS) == ["fast"] * 40
+    elsewhere = policy(route(), aliases={})
+    assert destinations(logged, elsewhere, MODELS) == [""] * 40
