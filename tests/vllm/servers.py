@@ -104,6 +104,8 @@ def environment(scratch: Path, temporary: str) -> dict[str, str]:
         # By default every server pins itself to core 0.
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "1",
+        # Prompt lookup's threads wait for each other for tens of milliseconds where cores are busy.
+        "NUMBA_NUM_THREADS": "1",
         # Without it vLLM turns "uni" back into one more process.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         # The first request with logprobs would compile for 17 s, more than that saves in all tests.
