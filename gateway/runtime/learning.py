@@ -110,7 +110,7 @@ class Learning:
         self._steps: dict[str, float] = {}
         self._taken: dict[str, int] = {}
         self._caution, self._slower = Caution(), frozenset[str]()
-        self._advised: dict[str, float] = {}
+        self._advised: dict[str, tuple[float, frozenset[tuple[str, str]]]] = {}
         self._policy = policy
         fleet.on_count = self._counted
         self.govern(policy)
@@ -275,8 +275,10 @@ class Learning:
             wanted = tuple(one.times(self._workers) for one in demand.wanted(limits, now))
             if kinds and wanted:
                 plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
-                if now - self._advised.get(target, -math.inf) >= ADVISE_SECONDS:
-                    self._advised[target] = now
+                servers = frozenset((name, one.model.fingerprint) for one in kinds for name in one.backends)
+                before, of = self._advised.get(target, (-math.inf, servers))
+                if now - before >= ADVISE_SECONDS or servers != of:
+                    self._advised[target] = now, servers
                     advice = await asyncio.to_thread(FleetAdvice.of, kinds, wanted)
                     self.advice = {**self.advice, target: advice}
         self.plans = plans

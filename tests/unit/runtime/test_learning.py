@@ -217,6 +217,22 @@ async def test_roles_are_planned_from_what_is_asked_for() -> None:
     assert plan.roles["chat"] | plan.roles["default"] == set("bcd")
 
 
+async def test_advice_lasts_a_while_but_not_beyond_the_servers_it_is_about() -> None:
+    known = {"a": SERVER_MODEL, "b": replace(SERVER_MODEL, fingerprint="two", other_steps_per_token=1.0)}
+    stand = Stand(replace(AUTOMATIC, known=known))
+    stand.learning.asked(DEFAULT, MATH, TARGET)
+    stand.clock.now += 1.0
+    await stand.learning.plan()
+    both = stand.learning.advice[TARGET]
+    stand.clock.now += 5.0
+    await stand.learning.plan()
+    assert stand.learning.advice[TARGET] is both
+    stand.fleet.down("b", "gone")
+    await stand.learning.plan()
+    assert stand.learning.advice[TARGET] != both
+    assert set(stand.learning.advice[TARGET].consolidating) == {"a"}
+
+
 async def test_one_of_several_workers_plans_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = Stand(AUTOMATIC, classes=(CHAT,))
     several = Learning(stand.fleet, stand.policy, workers=4, now=stand.clock)
