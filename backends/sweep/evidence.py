@@ -67,7 +67,7 @@ def _refused(results: Results) -> dict[str, str]:
 def measurement(measured: Measured, results: Results) -> Measurement | None:
     """What the file says of one cell; None where no request went well."""
     candidate, condition = measured.cell
-    rate, speedup = measured.rate, results.speedup(measured.cell)
+    rate, speedup, tpot = (of(measured.cell) for of in (results.rate, results.speedup, results.tpot))
     if rate is None:
         return None
     agreement = results.agreement(measured.cell)
@@ -85,7 +85,7 @@ def measurement(measured: Measured, results: Results) -> Measurement | None:
         speedup=None if speedup is None else _range(speedup),
         ttft_p50=_rounded(percentile(measured.ttft, 0.5)),
         ttft_p99=_rounded(percentile(measured.ttft, 0.99)),
-        tpot=None if measured.tpot is None else _range(measured.tpot),
+        tpot=None if tpot is None else _range(tpot),
         output_tokens=_rounded(measured.output_tokens / measured.requests),
         prompt_tokens=_rounded(measured.prompt_tokens / measured.requests),
         mean_accepted_length=_rounded(measured.mean_accepted_length),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from backends.sweep.cost import Point, most, predicted
 from backends.sweep.model import BASELINE, Candidate, Cell, Condition
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from backends.sweep.results import Results
     from backends.sweep.stats import Interval
+
+DRIFT_ROUNDS: Final = 2
+"""Rounds of the baseline at least: how far they differ tells how far speed drifts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +159,10 @@ class Plan:
         return sum(needed) + each * max(0, unmeasured)
 
     def _rounds_to_exact(self, cell: Cell) -> float:
-        measured, speedup = self.results.get(cell), self.results.speedup(cell)
-        if measured is None or speedup is None or measured.rate is None:
+        measured, speedup, rate = self.results.get(cell), self.results.speedup(cell), self.results.rate(cell)
+        if measured is None or speedup is None or rate is None:
             return 1.0
-        width = 2.0 * measured.rate.half_width if cell.candidate.is_baseline else speedup.half_width
+        width = 2.0 * rate.half_width if cell.candidate.is_baseline else speedup.half_width
         wanted = measured.rounds * (width / self.settings.precision) ** 2
         if not math.isfinite(wanted):
             return float(self.settings.rounds)
@@ -182,9 +185,11 @@ class Plan:
         if measured is None:
             return False
         if cell.candidate.is_baseline:
-            # Both sides of a speed-up add to its width; the baseline is in all of them.
-            rate = measured.rate
-            return rate is not None and rate.half_width <= self.settings.precision / 2.0
+            # Both sides of a speed-up add to its width; the baseline is in all of them. Its rounds also tell
+            # how far speed drifts between rounds, which one round alone cannot.
+            rate = self.results.rate(cell)
+            enough = measured.rounds >= min(DRIFT_ROUNDS, self.settings.rounds)
+            return enough and rate is not None and rate.half_width <= self.settings.precision / 2.0
         found = self.results.speedup(cell)
         return found is not None and found.half_width <= self.settings.precision
 

@@ -45,16 +45,31 @@ class Results:
         """The baseline under a cell's condition."""
         return self.get(Cell(BASELINE, cell.condition))
 
+    def rate(self, cell: Cell) -> Interval | None:
+        """Output tokens/s of a cell, the drift between rounds in its interval; None without a request."""
+        own = self.get(cell)
+        return None if own is None or own.rate is None else self._drifting(own.rate, own)
+
+    def tpot(self, cell: Cell) -> Interval | None:
+        """Seconds a token of one stream, with the same drift; None where no request is long enough."""
+        own = self.get(cell)
+        return None if own is None or own.tpot is None else self._drifting(own.tpot, own)
+
     def speedup(self, cell: Cell) -> Interval | None:
         """Speed-up of a cell, the drift between rounds in its interval; None before there is one."""
         own, baseline = self.get(cell), self.baseline(cell)
         found = None if own is None else speedup(own, baseline)
         if found is None or own is None or baseline is None or cell.candidate.is_baseline:
             return found
-        return found.widened(self.drift() * (1.0 / own.rounds + 1.0 / baseline.rounds))
+        return self._drifting(found, own, baseline)
 
-    def drift(self) -> float:
-        """Variance of a round's log rate beyond that over its requests, from all cells with several rounds.
+    def _drifting(self, found: Interval, *cells: Measured) -> Interval:
+        """What follows from cells, widened by what their rounds differ by beyond their requests' spread."""
+        drift = self.drift()
+        return found.widened(drift.excess * sum(1.0 / one.rounds for one in cells), drift.freedom)
+
+    def drift(self) -> Scatter:
+        """How much rounds differ, from all cells with several.
 
         What the requests of a round share (clocks, other programs, a server's state) is not in their spread.
         """
@@ -64,7 +79,7 @@ class Results:
                 if cell not in self._scatter:
                     self._scatter[cell] = scatter(self._samples[cell])
                 total = total.plus(self._scatter[cell])
-        return total.excess
+        return total
 
     def agreement(self, cell: Cell) -> Agreement | None:
         """Whether a cell's greedy texts are the baseline's; None before there is one."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from backends.sweep.model import Cell, Round, Sample
 
-_Z: Final = 1.959963984540054
 _ONE_SIDED: Final = 1.6448536269514722
 
 
@@ -36,11 +35,11 @@ class Interval(NamedTuple):
         bounds = (None if one is None else one * factor for one in (self.low, self.high))
         return Interval(self.value * factor, *bounds)
 
-    def widened(self, variance: float) -> Interval:
-        """With so much more variance of its logarithm, which is taken to be well known."""
+    def widened(self, variance: float, freedom: int) -> Interval:
+        """With so much more variance of its logarithm, which is known with so many degrees of freedom."""
         if self.low is None or self.high is None or not variance:
             return self
-        factor = math.exp(math.hypot(self.half_width, _Z * math.sqrt(variance)))
+        factor = math.exp(math.hypot(self.half_width, student(freedom) * math.sqrt(variance)))
         return Interval(self.value, self.value / factor, self.value * factor)
 
     @property
@@ -218,10 +217,10 @@ class Scatter(NamedTuple):
     @property
     def excess(self) -> float:
         """Variance of a round beyond that over its requests; 0 where chance explains it, at 95 %."""
-        if not self.freedom:
+        by_chance = self.expected * (1.0 + _ONE_SIDED * math.sqrt(2.0 / max(1, self.freedom)))
+        if self.squares <= by_chance:
             return 0.0
-        by_chance = self.expected * (1.0 + _ONE_SIDED * math.sqrt(2.0 / self.freedom))
-        return max(0.0, self.squares - by_chance) / self.freedom
+        return (self.squares - self.expected) / self.freedom
 
 
 def scatter(samples: Sequence[Sample]) -> Scatter:

@@ -83,7 +83,7 @@ async def test_every_candidate_is_visited_once_and_all_is_in_the_file(tmp_path: 
     assert best[0] == MTP
     read = log.read(tmp_path / "log")
     assert read is not None
-    assert len(read.rounds) == sweep.plan.results.total_rounds == 3
+    assert len(read.rounds) == sweep.plan.results.total_rounds == 4
     assert [one.doing for one in said][:2] == ["none: waiting for its server", "none: code c8, round 1"]
     assert said[0].seconds_left is None
     assert said[-1].seconds_left is not None
@@ -139,7 +139,7 @@ async def test_a_baseline_that_is_lost_after_it_was_measured_still_counts(tmp_pa
 
 async def test_the_budget_is_for_all_runs_together(tmp_path: Path) -> None:
     bench = Bench()
-    with swept(tmp_path / "log", bench, budget=20.0) as (sweep, _):
+    with swept(tmp_path / "log", bench, budget=25.0) as (sweep, _):
         assert not await sweep.run()
     assert bench.visits == [BASELINE, MTP]
     read = log.read(tmp_path / "log")
