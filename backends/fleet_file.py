@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from backends.manifests import to_yaml
-from backends.spec import from_section
-from gateway.core.fleet import REFUSED_WITH_DRAFT
+from backends.spec import from_section, to_section
+from gateway.policy.compile import backend
 from gateway.policy.load import Invalid, load_fleet
 from gateway.policy.schema import BackendSection
 from gateway.policy.source import read
@@ -39,34 +39,12 @@ def write_fleet(specs: Iterable[LaunchSpec]) -> str:
 
 
 def _backend(spec: LaunchSpec) -> dict[str, Any]:
-    launch = {
-        "tensor_parallel": spec.tensor_parallel if spec.tensor_parallel != 1 else None,
-        "gpus": None if spec.gpus is None else list(spec.gpus),
-        "args": dict(spec.args),
-        "env": dict(spec.env),
-        "speculative": dict(spec.speculative),
-        "block_size": spec.block_size,
-        "image": spec.image,
-        "hardware": spec.hardware,
-    }
-    refuses = list(spec.refuses)
-    usual = sorted(REFUSED_WITH_DRAFT) if spec.speculates else []
-    backend = {
-        "name": spec.name,
-        "url": spec.url,
-        "model": spec.target,
-        "served_model": spec.served_model if spec.served_model != spec.target else None,
-        "method": spec.method if spec.speculates else None,
-        "draft_tokens": spec.draft_tokens,
-        "draft": spec.draft,
-        "max_model_len": spec.max_model_len,
-        "labels": {"hardware": spec.hardware.partition(" ")[0]} if spec.hardware else None,
-        "launch": _written(launch),
-    }
-    written = _written(backend)
-    return written if refuses == usual else written | {"refuses": refuses}
-
-
-def _written(section: dict[str, Any]) -> dict[str, Any]:
-    """A section without what is left out or empty."""
-    return {key: value for key, value in section.items() if value not in (None, {}, [], "", 0)}
+    """A backend without what is as if it were left out."""
+    section = to_section(spec)
+    written = section.model_dump(exclude_defaults=True)
+    if spec.served_model == spec.target:
+        del written["served_model"]
+    # The gateway does not read what a method's own file switches on.
+    if backend(section, {}).refuses != frozenset(spec.refuses):
+        written["refuses"] = list(spec.refuses)
+    return {key: value for key, value in written.items() if key not in {"labels", "launch"} or value}

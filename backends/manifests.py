@@ -168,12 +168,19 @@ def _kube_service(spec: LaunchSpec) -> dict[str, Any]:
     }
 
 
+def _text(representer: Any, text: str) -> Any:  # noqa: ANN401 - ruamel's
+    # Written plainly, these would be read as other texts.
+    style = '"' if text.startswith("?") or not text.isprintable() else None
+    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
 def to_yaml(document: Any) -> str:  # noqa: ANN401 - YAML data
     """YAML text with its keys in the order given, lists and mappings of scalars on one line."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = None  # its third state: what is short stands on one line
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.representer.ignore_aliases = lambda _data: True
+    yaml.representer.add_representer(str, _text)
     yaml.width = 110
     out = StringIO()
     yaml.dump(document, out)

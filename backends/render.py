@@ -49,7 +49,7 @@ def speculative_config(spec: LaunchSpec) -> dict[str, Any] | None:
     if spec.draft is not None:
         config["model"] = spec.draft
     config["num_speculative_tokens"] = spec.draft_tokens
-    return config | method.speculative | dict(spec.speculative)
+    return config | dict(spec.options)
 
 
 def arguments(spec: LaunchSpec, *, host: str | None = None, version: str | None = None) -> list[str]:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from backends.methods import methods
+from gateway.policy.machine import GpusSection, LaunchSection
+from gateway.policy.schema import BackendSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from backends.methods import Method, Scalar
     from backends.recipes import Recipe
-    from gateway.policy.schema import BackendSection
 
 FIRST_PORT: Final = 8101
+_MAX_IN_FLIGHT: Final[int] = BackendSection.model_fields["max_in_flight"].default
+_PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class LaunchSpec:
         name: Its backend name in the fleet.
         target: Hugging Face id or folder of the target model.
         served_model: The name it answers to.
-        host: Address of its URL; what it listens on when started here.
+        host: Address of its URL, an IPv6 one without brackets; what it listens on when started here.
+        scheme: Of its URL.
         draft_tokens: N; 0 without speculation.
         draft: Checkpoint of the draft, where the method has one of its own.
         block_size: Of the draft, where it is known without its checkpoint.
@@ -37,6 +41,11 @@ class LaunchSpec:
         speculative: Further keys of ``--speculative-config``.
         image: Container image; None for the usual one of the platform.
         hardware: GPU that the recipe was measured on, its architecture in brackets; ``""`` if unknown.
+        refused: Request parameters that it is said to refuse; None for those of its method.
+        max_in_flight: Requests the gateway may hold open on it at once.
+        labels: Free text by name, for selectors of the policy.
+        api_key_env: Environment variable that holds its API key.
+        exporter: Where the gateway reads of its GPUs.
     """
 
     name: str
@@ -56,6 +65,12 @@ class LaunchSpec:
     speculative: Mapping[str, Any] = field(default_factory=dict)
     image: str | None = None
     hardware: str = ""
+    scheme: str = "http"
+    refused: tuple[str, ...] | None = None
+    max_in_flight: int = _MAX_IN_FLIGHT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    api_key_env: str | None = None
+    exporter: GpusSection | None = None
 
     @property
     def known(self) -> Method:
@@ -74,13 +89,28 @@ class LaunchSpec:
     @property
     def refuses(self) -> tuple[str, ...]:
         """Request parameters that it answers with 400, sorted."""
-        adaptive = self.known.adaptive if self.speculative.get("enable_adaptive_verification") else None
-        return tuple(sorted({*self.known.refuses, *(adaptive.refuses if adaptive else ())}))
+        if self.refused is not None:
+            return tuple(sorted(self.refused))
+        more = self.known.adaptive.refuses if self.known.adaptive and self.adaptive else ()
+        return tuple(sorted({*self.known.refuses, *more}))
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Keys of ``--speculative-config`` beside method, draft and N, as vLLM reads them: ``-`` is ``_``."""
+        written = {key.replace("-", "_"): value for key, value in self.speculative.items()}
+        return {**self.known.speculative, **written}
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it verifies adaptively."""
+        return LaunchSection(speculative=dict(self.options)).adaptive
 
     @property
     def url(self) -> str:
         """Where the gateway reaches it."""
-        return f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS.get(self.scheme) else f":{self.port}"
+        return f"{self.scheme}://{host}{port}"
 
 
 class UnknownMethodError(ValueError):
@@ -124,6 +154,7 @@ def from_recipe(
             env={**recipe.env, **variant.env},
             speculative=dict(variant.speculative),
             hardware=f"{recipe.hardware.gpu} ({recipe.hardware.arch})",
+            labels={"hardware": recipe.hardware.gpu},
         )
 
 
@@ -139,7 +170,8 @@ def from_section(section: BackendSection) -> LaunchSpec:
         draft=section.draft,
         block_size=launch.block_size,
         host=url.hostname or "127.0.0.1",
-        port=url.port or (443 if url.scheme == "https" else 80),
+        port=url.port or _PORTS[url.scheme],
+        scheme=url.scheme,
         tensor_parallel=launch.tensor_parallel,
         max_model_len=section.max_model_len,
         gpus=None if launch.gpus is None else tuple(launch.gpus),
@@ -148,4 +180,38 @@ def from_section(section: BackendSection) -> LaunchSpec:
         speculative=dict(launch.speculative),
         image=launch.image,
         hardware=launch.hardware,
+        refused=None if section.refuses is None else tuple(section.refuses),
+        max_in_flight=section.max_in_flight,
+        labels=dict(section.labels),
+        api_key_env=section.api_key_env,
+        exporter=section.gpus,
+    )
+
+
+def to_section(spec: LaunchSpec) -> BackendSection:
+    """The backend of a fleet file that a server is; :func:`from_section` the other way round."""
+    return BackendSection(
+        name=spec.name,
+        url=spec.url,
+        model=spec.target,
+        served_model=spec.served_model,
+        method=spec.method,
+        draft_tokens=spec.draft_tokens,
+        draft=spec.draft,
+        refuses=None if spec.refused is None else list(spec.refused),
+        max_in_flight=spec.max_in_flight,
+        max_model_len=spec.max_model_len,
+        labels=dict(spec.labels),
+        api_key_env=spec.api_key_env,
+        gpus=spec.exporter,
+        launch=LaunchSection(
+            tensor_parallel=spec.tensor_parallel,
+            gpus=None if spec.gpus is None else list(spec.gpus),
+            args=dict(spec.args),
+            env=dict(spec.env),
+            speculative=dict(spec.speculative),
+            block_size=spec.block_size,
+            image=spec.image,
+            hardware=spec.hardware,
+        ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,9 @@ from gateway.policy.scalars import Address
 Text = Annotated[str, Field(min_length=1)]
 Amount = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+
+_TRUE: Final = ("true", "1", "yes", "on", "y", "t")
+"""What vLLM reads as true."""
 
 
 class Section(BaseModel):
@@ -31,14 +34,14 @@ class GpusSection(Section):
 
 
 class LaunchSection(Section):
-    """How `specroute launch` starts a server; the gateway does not read it."""
+    """How `specroute launch` starts a server; the gateway reads of it only whether it verifies adaptively."""
 
     tensor_parallel: Count = Field(default=1, description="GPUs the server is spread over.")
     gpus: list[Amount] | None = Field(
         default=None, description="Numbers of the GPUs it gets; left out: the next free ones."
     )
     args: dict[str, bool | int | float | Text] = Field(
-        default_factory=dict, description="Further flags of vLLM without --; true is a bare flag."
+        default_factory=dict, description="Further flags of vLLM without --; true is a bare flag, false its --no- form."
     )
     env: dict[str, str] = Field(default_factory=dict, description="Further environment variables.")
     speculative: dict[str, Any] = Field(
@@ -49,3 +52,9 @@ class LaunchSection(Section):
     )
     image: Text | None = Field(default=None, description="Container image.")
     hardware: str = Field(default="", description="GPU that the values were measured on.")
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether adaptive verification is asked for, in any way of writing it that vLLM takes."""
+        options = {key.replace("-", "_"): value for key, value in self.speculative.items()}
+        return str(options.get("enable_adaptive_verification")).lower() in _TRUE

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 
 import pytest
 
 from backends.fleet_file import write_fleet
+from backends.methods import methods
 from backends.recipes import recipes
 from backends.spec import LaunchSpec, UnknownMethodError, from_recipe, from_section
+from gateway.core.fleet import REFUSED_ADAPTIVE
+from gateway.policy.load import Loaded, load_fleet
 from gateway.policy.schema import BackendSection
 
 RECIPE = recipes()["qwen3.6-35b-a3b"]
@@ -44,15 +47,51 @@ def test_three_lines_of_a_fleet_file_are_a_server() -> None:
     )
 
 
-def test_adaptive_verification_refuses_more() -> None:
-    spec = LaunchSpec("a", "t", "t", "dspark", 7, "d")
-    assert spec.refuses == ("logit_bias", "min_p")
-    adaptive = replace(spec, speculative={"enable_adaptive_verification": True})
-    assert adaptive.refuses == ("logit_bias", "logprobs", "min_p", "top_logprobs")
-    assert "refuses: [logit_bias, logprobs, min_p, top_logprobs]" in write_fleet([adaptive])
-    assert "refuses" not in write_fleet([spec])
+ADAPTIVE = ("logit_bias", "logprobs", "min_p", "top_logprobs")
 
 
-@pytest.mark.parametrize(("url", "port"), [("https://x", 443), ("http://x", 80)])
-def test_a_url_without_a_port_has_that_of_its_scheme(url: str, port: int) -> None:
-    assert from_section(BackendSection(name="a", url=url, model="m")).port == port
+@pytest.mark.parametrize(
+    ("speculative", "refuses"),
+    [
+        ({}, ADAPTIVE[::2]),
+        ({"enable_adaptive_verification": True}, ADAPTIVE),
+        ({"enable_adaptive_verification": False}, ADAPTIVE[::2]),
+        ({"enable-adaptive-verification": True}, ADAPTIVE),
+        ({"enable_adaptive_verification": "true"}, ADAPTIVE),
+        ({"enable_adaptive_verification": 1}, ADAPTIVE),
+        ({"enable_adaptive_verification": "off"}, ADAPTIVE[::2]),
+    ],
+)
+def test_adaptive_verification_refuses_more_however_it_is_written(
+    speculative: dict[str, object], refuses: tuple[str, ...]
+) -> None:
+    spec = LaunchSpec("a", "t", "t", "dspark", 7, "d", speculative=speculative)
+    assert spec.refuses == refuses
+    # The gateway reads the same from the file, whoever wrote it.
+    for text in (write_fleet([spec]), HAND_WRITTEN.format(json.dumps(speculative))):
+        loaded = load_fleet(text)
+        assert isinstance(loaded, Loaded)
+        assert loaded.value.backends[0].refuses == frozenset(refuses)
+
+
+HAND_WRITTEN = """\
+version: 1
+backends:
+  - {{name: a, url: "http://127.0.0.1:1", model: t, method: dspark, draft_tokens: 7, draft: d, launch: {{speculative: {}}}}}
+"""
+
+
+def test_what_a_file_says_is_refused_is_refused() -> None:
+    spec = LaunchSpec(
+        "a", "t", "t", "dspark", 7, "d", refused=("seed",), speculative={"enable_adaptive_verification": True}
+    )
+    assert spec.refuses == ("seed",)
+    loaded = load_fleet(write_fleet([spec]))
+    assert isinstance(loaded, Loaded)
+    assert loaded.value.backends[0].refuses == {"seed"}
+
+
+def test_the_core_and_the_method_files_name_the_same_refusals() -> None:
+    assert {one.adaptive.refuses for one in methods().values() if one.adaptive} == {
+        tuple(sorted(REFUSED_ADAPTIVE))
+    }
