@@ -147,7 +147,11 @@ def decide(
     free = home is None and features.last_role != "tool" and not service.limits.any
     due = free and classification.label in snapshot.guide.due and policy.learning.share > 0.0
     share = 1.0 if due else route.baseline_share
-    sorted_pool = _sort_out(states, pool.ranking(route.prefer), features, route, now, due=due)
+    ranking = pool.ranking(route.prefer)
+    ranks = ranking.ranks
+    if ranking.limited:
+        ranks = ranking.under([state.queue(now, policy.stale_after) for state in states])
+    sorted_pool = _sort_out(states, ranking, ranks, features, route, now, due=due)
     chosen_from = sorted_pool.capable or sorted_pool.incapable
     if not chosen_from:
         return NoCandidate(
@@ -238,20 +242,23 @@ class _Sorted:
 def _sort_out(
     states: Sequence[BackendState],
     ranking: Ranking,
+    ranks: Sequence[int],
     features: Features,
     route: Route,
     now: float,
     *,
     due: bool,
 ) -> _Sorted:
+    """Sort a pool out; ``ranks`` are those under its present load."""
     pool = _Sorted([], [], [], [])
     pin = features.hints.backend
     if pin is not None:
         others = [state.backend.name for state in states if state.backend.name != pin]
         pool.rejected.extend(Rejected(name, reasons.NOT_PINNED, f"the caller chose {pin}") for name in others)
-        states, ranking = [state for state in states if state.backend.name == pin], Ranking((0,), unnamed=1)
+        states = [state for state in states if state.backend.name == pin]
+        ranking, ranks = Ranking((0,), unnamed=1), (0,)
     unnamed = f"route {route.name} does not name it"
-    for state, rank in zip(states, ranking.ranks, strict=True):
+    for state, idle, rank in zip(states, ranking.ranks, ranks, strict=True):
         name = state.backend.name
         down = unavailable(state, now)
         unable = None if down else incapable(state, features)
@@ -259,7 +266,11 @@ def _sort_out(
         if measures and state.backend.is_baseline and not down and not unable:
             pool.baselines.append((state, rank))
         if rank == ranking.unnamed:
-            pool.rejected.append(Rejected(name, reasons.NOT_PREFERRED, unnamed))
+            if idle == ranking.unnamed:
+                pool.rejected.append(Rejected(name, reasons.NOT_PREFERRED, unnamed))
+            else:
+                full = f"{state.in_flight} requests in flight, more than route {route.name} lets it have"
+                pool.rejected.append(Rejected(name, reasons.FULL, full))
         elif down:
             pool.rejected.append(Rejected(name, *down))
         elif unable:

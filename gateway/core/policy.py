@@ -26,12 +26,15 @@ class Selector:
         method: Speculative method.
         draft_tokens: N.
         labels: Labels that must all be present with these values.
+        max_in_flight: It names a backend only while that has so many requests at most, the one that is to be
+            placed included.
     """
 
     name: str | None = None
     method: str | None = None
     draft_tokens: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    max_in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gateway.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gateway.core.classify import Classification
     from gateway.core.features import Features
@@ -20,7 +22,7 @@ CHARS_PER_TOKEN = 4
 
 
 def selects(selector: Selector, backend: Backend) -> bool:
-    """Whether a preference names this backend."""
+    """Whether a preference names this backend, when it is idle."""
     return (
         (selector.name is None or fnmatchcase(backend.name, selector.name))
         and (selector.method is None or selector.method == backend.method)
@@ -34,26 +36,51 @@ class Ranking:
     """Places of the backends of a pool in a route's preferences.
 
     Attributes:
-        ranks: One for each backend, 0 for the first choice.
+        ranks: One for each backend when it is idle, 0 for the first choice.
         unnamed: The place after the last choice, which those have that no preference names.
+        limited: By a backend's position in the pool, (requests at most, rank), ascending: of those whose rank
+            falls with their load.
     """
 
     ranks: tuple[int, ...]
     unnamed: int
+    limited: Mapping[int, tuple[tuple[float, int], ...]] = field(default_factory=dict)
+
+    def under(self, queues: Sequence[float]) -> tuple[int, ...]:
+        """Ranks while so many requests are on each backend."""
+        ranks = list(self.ranks)
+        for at, steps in self.limited.items():
+            ranks[at] = next((rank for most, rank in steps if queues[at] < most), self.unnamed)
+        return tuple(ranks)
 
 
 def rank(prefer: tuple[Selector, ...], pool: Sequence[Backend]) -> Ranking:
-    """Rank a pool: a backend belongs to the first preference that names it.
+    """Rank a pool: a backend belongs to the first preference that names it under its load.
 
     Preferences that name nobody new in this pool are not counted, so that the next choice is always one
     place away, whatever the list says of other pools.
     """
-    nowhere = len(prefer)
-    first = [
-        next((at for at, one in enumerate(prefer) if selects(one, backend)), nowhere) for backend in pool
-    ]
-    places = {position: place for place, position in enumerate(sorted(set(first) - {nowhere}))}
-    return Ranking(tuple(places.get(position, len(places)) for position in first), unnamed=len(places))
+    named = [tuple(_steps(prefer, backend)) for backend in pool]
+    places = {at: place for place, at in enumerate(sorted({at for steps in named for _, at in steps}))}
+    return Ranking(
+        tuple(places[steps[0][1]] if steps else len(places) for steps in named),
+        unnamed=len(places),
+        limited={
+            position: tuple((most, places[at]) for most, at in steps)
+            for position, steps in enumerate(named)
+            if steps and steps[0][0] < math.inf
+        },
+    )
+
+
+def _steps(prefer: tuple[Selector, ...], backend: Backend) -> Iterator[tuple[float, int]]:
+    """The preferences that a backend belongs to as its load grows: (requests at most, position)."""
+    reached = 0.0
+    for at, one in enumerate(prefer):
+        most = math.inf if one.max_in_flight is None else one.max_in_flight
+        if most > reached and selects(one, backend):
+            yield most, at
+            reached = most
 
 
 def matches(match: Match, features: Features, classification: Classification) -> bool:

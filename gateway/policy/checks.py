@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -197,18 +198,19 @@ def fit_problems(
 
 
 def _idle_preferences(placed: Placed, backends: Sequence[Backend], source: Source) -> Iterator[Problem]:
-    taken: set[str] = set()
+    taken: dict[str, float] = {}
     names = {backend.name for backend in backends}
     for position, selector in enumerate(placed.route.prefer):
         path = ("routes", placed.index, "prefer", position)
         fits = {backend.name for backend in backends if selects(selector, backend)}
+        most = math.inf if selector.max_in_flight is None else selector.max_in_flight
         if not fits and (selector.name is None or selector.name in names or _GLOB.search(selector.name)):
             right = "remove it, or add such a backend to the fleet"
             yield source.problem(path, "no backend fits this selector", right, warning=True)
-        elif fits and fits <= taken and selector != _ANY:
+        elif fits and all(taken.get(name, 0.0) >= most for name in fits) and selector != _ANY:
             right = "move it further up, or remove it"
             yield source.problem(path, "every backend it names is named earlier", right, warning=True)
-        taken |= fits
+        taken |= {name: max(most, taken.get(name, 0.0)) for name in fits}
 
 
 def _unserved(

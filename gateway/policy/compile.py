@@ -109,7 +109,9 @@ def match(section: MatchSection) -> Match:
 
 def selector(section: SelectorSection) -> Selector:
     """Which backends a preference names."""
-    return Selector(section.name, section.method, section.draft_tokens, dict(section.labels))
+    return Selector(
+        section.name, section.method, section.draft_tokens, dict(section.labels), section.max_in_flight
+    )
 
 
 def route(section: RouteSection, defaults: DefaultsSection) -> Route:

@@ -93,4 +93,6 @@ def spell_selector(selector: Selector) -> str:
     given = [f"{key}: {value}" for key, value in rest.items() if value is not None]
     if selector.name is not None:
         given.insert(0, f"name: {selector.name}" if given else selector.name)
+    if selector.max_in_flight is not None:
+        given = [*(given or ["any"]), f"max_in_flight: {selector.max_in_flight}"]
     return ", ".join(given) or "any"

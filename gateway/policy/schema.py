@@ -102,6 +102,10 @@ class SelectorSection(Section):
     labels: dict[str, Text] = Field(
         default_factory=dict, description="Labels that must all have these values."
     )
+    max_in_flight: Count | None = Field(
+        default=None,
+        description="Only while it has so many requests at most, this one included.",
+    )
 
     @model_validator(mode="before")
     @classmethod

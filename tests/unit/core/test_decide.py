@@ -257,6 +257,40 @@ def test_a_server_that_is_back_takes_what_it_may_so_far() -> None:
     assert (no.busy, no.back_in, no.rejected[0].reason) == (True, None, reasons.WARMING_UP)
 
 
+FLIPS = route(
+    prefer=(Selector("low", max_in_flight=11), Selector("high"), Selector("low")),
+    scorers=(WeightedScorer("preference", 1.0),),
+)
+
+
+@pytest.mark.parametrize(("low", "first"), [(0, "low"), (10, "low"), (11, "high"), (40, "high")])
+def test_who_is_preferred_may_change_with_its_load(low: int, first: str) -> None:
+    decision = chosen(state("low", in_flight=low), state("high", in_flight=3), by=FLIPS)
+    assert decision.candidates[0].backend == first
+    assert len(decision.candidates) == 2
+
+
+def test_requests_that_others_sent_count_too() -> None:
+    seen = state("low", load=load(running=11, at=NOW - 1.0))
+    assert chosen(seen, state("high"), by=FLIPS).candidates[0].backend == "high"
+    old = state("low", load=load(running=11, at=NOW - 60.0))
+    assert chosen(old, state("high"), by=FLIPS).candidates[0].backend == "low"
+
+
+def test_a_route_may_let_a_server_have_only_so_many() -> None:
+    most = route(prefer=(Selector("low", max_in_flight=2),))
+    assert chosen(state("low", in_flight=1), by=most).candidates[0].backend == "low"
+    no = refused(state("low", in_flight=2), by=most)
+    assert (no.kind, no.busy) == (reasons.ALL_REJECTED, True)
+    said = "2 requests in flight, more than route all lets it have"
+    assert no.rejected == (Rejected("low", reasons.FULL, said),)
+
+
+def test_who_is_pinned_counts_whatever_its_load() -> None:
+    most = route(prefer=(Selector("low", max_in_flight=2),))
+    assert chosen(state("low", in_flight=9), by=most, backend="low").candidates[0].backend == "low"
+
+
 def test_a_full_backend_that_the_route_does_not_name_is_no_hope() -> None:
     full = state("full", in_flight=1, max_in_flight=1)
     no = refused(state("a", healthy=False, reason="reset"), full, by=route(prefer=prefer("a")))

@@ -64,6 +64,34 @@ def test_ranks_count_the_preferences_that_name_somebody_new(prefer: str, pool: s
     assert rank(selectors, [DRAFTS[name] for name in pool.split()]) == ranking
 
 
+MTP_FIRST = (
+    Selector(method="mtp", max_in_flight=2),
+    Selector(method="none"),
+    Selector(method="mtp", max_in_flight=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("queues", "ranks"),
+    [((0.0, 0.0), (1, 0)), ((9.0, 1.0), (1, 0)), ((0.0, 2.0), (1, 2)), ((0.0, 90.0), (1, 2))],
+)
+def test_a_preference_with_a_limit_names_a_backend_up_to_that(
+    queues: tuple[float, float], ranks: tuple[int, ...]
+) -> None:
+    pool = [DRAFTS["none"], DRAFTS["mtp"]]
+    # The third one, which names it up to less than the first one does, takes no place.
+    ranking = rank((*MTP_FIRST, ANY), pool)
+    assert ranking.ranks == (1, 0)
+    assert ranking.unnamed == 3
+    assert ranking.under(queues) == ranks
+
+
+def test_beyond_its_last_limit_a_backend_is_named_by_none() -> None:
+    ranking = rank(MTP_FIRST, [DRAFTS["none"], DRAFTS["mtp"], DRAFTS["dflash"]])
+    assert ranking == Ranking((1, 0, 2), unnamed=2, limited={1: ((2, 0),)})
+    assert ranking.under([0.0, 2.0, 0.0]) == (1, 2, 2)
+
+
 def test_selectors_with_labels_can_be_keys() -> None:
     plain, labelled = Selector("a"), Selector("a", labels={"zone": "b"})
     assert hash(plain) == hash(labelled)

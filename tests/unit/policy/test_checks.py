@@ -101,6 +101,15 @@ def test_a_preference_whose_backends_are_named_before() -> None:
     assert warning.startswith("3:29 warning routes[0].prefer[1]: every backend it names is named earlier")
 
 
+def test_a_preference_up_to_a_load_leaves_a_backend_to_later_ones() -> None:
+    listed = "{name: fast, max_in_flight: 9}, base, fast, any"
+    assert policy(f"routes:\n  - {{name: a, prefer: [{listed}]}}\n") == []
+    [warning] = policy(
+        "routes:\n  - {name: a, prefer: [{name: fast, max_in_flight: 9}, {name: fast, max_in_flight: 3}, any]}\n"
+    )
+    assert "routes[0].prefer[1]: every backend it names is named earlier" in warning
+
+
 def test_any_may_end_a_list_that_names_every_backend() -> None:
     assert policy("routes:\n  - {name: a, prefer: [base, fast, other, any]}\n") == []
 

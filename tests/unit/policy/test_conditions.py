@@ -81,6 +81,8 @@ def test_a_route_without_conditions_takes_everything() -> None:
         (Selector(name="qwen*"), "qwen*"),
         (Selector(method="dflash", draft_tokens=7), "method: dflash, draft_tokens: 7"),
         (Selector(name="a", labels={"hardware": "MI300X"}), "name: a, hardware: MI300X"),
+        (Selector(method="mtp", max_in_flight=11), "method: mtp, max_in_flight: 11"),
+        (Selector(max_in_flight=2), "any, max_in_flight: 2"),
     ],
 )
 def test_a_selector_is_spelled_as_it_may_be_written(selector: Selector, text: str) -> None:

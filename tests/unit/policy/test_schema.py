@@ -46,7 +46,7 @@ def test_the_json_schema_lets_editors_complete_closed_sets_and_short_forms() -> 
     assert workload["anyOf"][1] == {"type": "array", "items": workload["anyOf"][0]}
     short, full = definitions["SelectorSection"]["anyOf"]
     assert short["type"] == "string"
-    assert set(full["properties"]) == {"name", "method", "draft_tokens", "labels"}
+    assert set(full["properties"]) == {"name", "method", "draft_tokens", "labels", "max_in_flight"}
     assert definitions["DefaultsSection"]["properties"]["score"]["propertyNames"]["enum"] == sorted(SCORERS)
     backend = FleetFile.model_json_schema()["$defs"]["BackendSection"]
     assert backend["properties"]["method"]["enum"] == sorted(METHODS)
