@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -161,9 +162,11 @@ def _preferred(route: Route, policy: Policy, backends: tuple[Backend, ...]) -> s
         pool = [one for one in backends if one.target == target]
         ranking = rank(route.prefer, pool)
         groups: list[list[str]] = [[] for _ in range(ranking.unnamed)]
-        for one, place in zip(pool, ranking.ranks, strict=True):
-            if place < ranking.unnamed:
-                groups[place].append(one.name)
+        for at, (one, idle) in enumerate(zip(pool, ranking.ranks, strict=True)):
+            for most, place in ranking.limited.get(at, ((math.inf, idle),)):
+                if place < ranking.unnamed:
+                    upto = f" (up to {most:g} in flight)" if most < math.inf else ""
+                    groups[place].append(one.name + upto)
         said = [" or ".join(names) if len(names) < 3 else f"one of {len(names)}" for names in groups]
         lines.append(", then ".join(said) or f"none of {target}")
     return "\n".join(lines)

@@ -132,6 +132,16 @@ def test_a_preferred_target_that_has_no_backend_in_the_route(folder: Path) -> No
     assert "none of m/y" in done.output
 
 
+def test_preferences_that_change_with_the_load(folder: Path) -> None:
+    fleet = FLEET + "  - {name: b, url: 'http://h:2', model: m/x}\n"
+    (folder / "fleet.yaml").write_text(fleet, encoding="utf-8")
+    policy = "version: 1\nroutes:\n  - {name: r, prefer: [{name: a, max_in_flight: 11}, b, any]}\n"
+    (folder / "policy.yaml").write_text(policy, encoding="utf-8")
+    done = run()
+    assert done.exit_code == 0, done.output
+    assert "a (up to 11 in flight), then b, then a" in done.output
+
+
 def test_brackets_in_names_are_printed_as_they_are(folder: Path) -> None:
     (folder / "fleet.yaml").write_text(FLEET.replace("m/x", "'m[/x]'"), encoding="utf-8")
     (folder / "policy.yaml").write_text(POLICY.replace("[a]", "['[ab]', any]"), encoding="utf-8")
