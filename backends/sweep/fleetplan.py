@@ -1,9 +1,8 @@
-"""Which configurations to run on so many servers: the fluid optimum of measured rates, over splits in two.
+"""Which configurations to run on so many servers: the fluid optimum of what was measured, over splits in two.
 
-A server that holds n requests of workload w gives rate(n, w) tokens a second, as was measured with n clients.
-Between measured loads it is interpolated; above them it is taken to grow no more, below them to be in
-proportion, both of which are too low rather than too high. So a request takes tokens / rate of its server's
-time, and the program of :mod:`backends.fleetsim.fluid` says what a fleet gives at most.
+What a request takes of a server's time, in its batch and with its prompt, is fitted to all cells of a
+configuration (:mod:`gateway.policy.pace`): workloads that were measured one by one share a server here. The
+program of :mod:`backends.fleetsim.fluid` says what a fleet gives at most.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from backends.fleetsim.fluid import InfeasibleError, Problem, closed
+from backends.fleetsim.fluid import PREFILL_STEPS, InfeasibleError, Problem, closed
 from backends.sweep.choose import candidate
 from backends.sweep.model import GREEDY, SHORT, Candidate
+from gateway.policy.pace import fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from backends.sweep.choose import Choice
     from gateway.policy.evidence import Evidence, Measurement
@@ -30,7 +28,7 @@ WORTH_IT: Final = 0.02
 """Gain of a mixture over one configuration below which the one is planned: a router reaches only some."""
 
 MOST_CONTENDERS: Final = 5
-"""Configurations for all workloads that are looked at, besides those that win something."""
+"""Configurations for all workloads that are mixed, besides those that win something."""
 
 _SPLITS: Final = 16
 _SIZES: Final = 17
@@ -80,11 +78,11 @@ class FleetPlan:
         return len(self.chosen.servers) == 1
 
 
-class Rates:
-    """Measured tokens/s by configuration, workload and load."""
+class Paces:
+    """What measured configurations do with a mix of workloads."""
 
     def __init__(self, evidence: Evidence, mix: Mapping[str, float] | None = None) -> None:
-        """Take the greedy measurements of short prompts, or of whatever there is.
+        """Fit the greedy measurements of short prompts, or of whatever there is.
 
         Args:
             evidence: All measurements.
@@ -99,33 +97,15 @@ class Rates:
         )
         weights = np.array([1.0 if mix is None else mix[name] for name in self.workloads])
         self.share = weights / weights.sum() if len(weights) else weights
-        self.tokens = np.array([_tokens(cells, name) for name in self.workloads])
-        self.levels = tuple(sorted({one.concurrency for one in cells}))
-        self._cells = {
-            (candidate(one), one.workload, one.concurrency): one.tokens_per_second.value for one in cells
-        }
+        self.tokens = np.array([_mean(cells, name, "output_tokens") or 1.0 for name in self.workloads])
+        self.prompts = np.array([_mean(cells, name, "prompt_tokens") for name in self.workloads])
+        self.most = max((one.concurrency for one in cells), default=1)
+        found = {who: fit([one for one in cells if candidate(one) == who]) for who in map(candidate, cells)}
+        self.known = {who: pace for who, pace in found.items() if pace is not None}
 
-    def contenders(self) -> list[Candidate]:
-        """Configurations that were measured with every workload at some load, the fastest ones first."""
-        found: dict[Candidate, float] = {}
-        for who in dict.fromkeys(one[0] for one in self._cells):
-            losses = [self._loss(who, level) for level in self.levels]
-            known = [one for one in losses if one is not None]
-            if known:
-                found[who] = min(known)
-        return sorted(found, key=lambda one: found[one])[:MOST_CONTENDERS]
-
-    def _loss(self, who: Candidate, level: int) -> float | None:
-        """Seconds for the mix at a load; None where a workload is missing."""
-        rates = [self._cells.get((who, name, level)) for name in self.workloads]
-        if not rates or any(one is None for one in rates):
-            return None
-        work = self.share * self.tokens / np.array(rates, dtype=float)
-        fastest = [
-            max(rate for (_, name, at), rate in self._cells.items() if (name, at) == (workload, level))
-            for workload in self.workloads
-        ]
-        return float(work.sum() / (self.share * self.tokens / np.array(fastest)).sum())
+    def serves_all(self, who: Candidate) -> bool:
+        """Whether every workload was measured with it at some load."""
+        return all(name in self.known[who].steps for name in self.workloads)
 
     def problem(self, fleet: Mapping[Candidate, int]) -> Problem:
         """The program's tables: servers that are alike are one that works so many times as fast.
@@ -133,31 +113,19 @@ class Rates:
         Args:
             fleet: How many servers of each configuration.
         """
-        sizes = np.unique(np.round(np.geomspace(1, self.levels[-1], _SIZES)))
+        sizes = np.unique(np.round(np.geomspace(1, self.most, _SIZES)))
         time = np.ones((len(fleet), len(sizes), len(self.workloads)))
         stay = np.ones_like(time)
         allowed = np.zeros((len(fleet), len(self.workloads)), dtype=bool)
         for b, (who, number) in enumerate(fleet.items()):
+            pace = self.known[who]
+            step = pace.seconds(sizes)
             for w, name in enumerate(self.workloads):
-                rate = self._rate(who, name, sizes)
-                allowed[b, w] = rate is not None
-                if rate is not None:
-                    time[b, :, w] = self.tokens[w] / rate / number
-                    stay[b, :, w] = self.tokens[w] / rate * sizes
+                if name in pace.steps:
+                    one = self.tokens[w] * pace.steps[name] * step / sizes + pace.prefill * self.prompts[w]
+                    allowed[b, w], time[b, :, w] = True, one / number
+                    stay[b, :, w] = one * sizes + PREFILL_STEPS * step
         return Problem(sizes, self.share, time, stay, float(self.share @ self.tokens), allowed)
-
-    def serves_all(self, who: Candidate) -> bool:
-        """Whether every workload was measured with it at some load."""
-        return all(any((who, name, level) in self._cells for level in self.levels) for name in self.workloads)
-
-    def _rate(self, who: Candidate, workload: str, sizes: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Tokens/s at batch sizes; None where it was not measured at any."""
-        known = [(level, rate) for level in self.levels if (rate := self._cells.get((who, workload, level)))]
-        if not known:
-            return None
-        levels, rates = np.log(np.array(known)).T
-        below = np.minimum(0.0, np.log(sizes) - levels[0])
-        return np.asarray(np.exp(np.interp(np.log(sizes), levels, rates) + below))
 
 
 def plan_fleet(
@@ -173,27 +141,31 @@ def plan_fleet(
         mix: Share of requests by workload; equal if left out.
 
     Returns:
-        The plan; None where no configuration was measured with every workload at every load.
+        The plan; None where no configuration was measured with every workload.
     """
-    rates = Rates(evidence, mix)
+    paces = Paces(evidence, mix)
     out = {one.candidate for one in choice.excluded}
-    complete = [one for one in rates.contenders() if one not in out]
-    winning = [one.candidate for one in choice.winners if one.workload in rates.workloads]
-    contenders = tuple(dict.fromkeys((*complete, *winning)))
-    alone = [
-        one
-        for who in contenders
-        if rates.serves_all(who) and (one := _solved(rates, {who: servers}, load)) is not None
-    ]
+    alone = sorted(
+        (
+            one
+            for who in paces.known
+            if who not in out and paces.serves_all(who)
+            if (one := _solved(paces, {who: servers}, load)) is not None
+        ),
+        key=lambda one: -one[0].tokens_per_second,
+    )
     if not alone:
         return None
-    homogeneous = max((split for split, _ in alone), key=lambda one: one.tokens_per_second)
+    homogeneous, _ = alone[0]
+    fastest = [who for split, _ in alone[:MOST_CONTENDERS] for who in split.servers]
+    winning = [one.candidate for one in choice.winners if one.workload in paces.workloads]
+    contenders = tuple(dict.fromkeys((*fastest, *winning)))
     step = max(1, servers // _SPLITS)
     splits = [
         one
         for first, second in combinations(contenders, 2)
         for number in range(step, servers, step)
-        if (one := _solved(rates, {first: number, second: servers - number}, load)) is not None
+        if (one := _solved(paces, {first: number, second: servers - number}, load)) is not None
     ]
     mixed = max((split for split, _ in splits), key=lambda one: one.tokens_per_second, default=None)
     least = 1.0 + max(WORTH_IT, evidence.precision / 2.0)  # errors of the cells partly cancel
@@ -204,23 +176,23 @@ def plan_fleet(
 
 
 def _solved(
-    rates: Rates, fleet: Mapping[Candidate, int], load: int
+    paces: Paces, fleet: Mapping[Candidate, int], load: int
 ) -> tuple[Split, Mapping[str, Mapping[Candidate, float]]] | None:
     try:
-        found = closed(rates.problem(fleet), load * sum(fleet.values()))
+        found = closed(paces.problem(fleet), load * sum(fleet.values()))
     except InfeasibleError:
         return None
     shares = {
         name: {who: float(found.flow[b, w] / found.flow[:, w].sum()) for b, who in enumerate(fleet)}
-        for w, name in enumerate(rates.workloads)
+        for w, name in enumerate(paces.workloads)
     }
     return Split(dict(fleet), found.tokens_per_second), shares
 
 
-def _tokens(cells: Sequence[Measurement], workload: str) -> float:
-    """Mean length of the answers to a workload: they are the target's, whatever drafts."""
+def _mean(cells: Sequence[Measurement], workload: str, length: str) -> float:
+    """Mean length of the prompts of a workload, or of the answers: they are the target's, whatever drafts."""
     known = [
-        (one.output_tokens, one.requests) for one in cells if one.workload == workload and one.output_tokens
+        (value, one.requests) for one in cells if one.workload == workload and (value := getattr(one, length))
     ]
     total = sum(number for _, number in known)
-    return sum(length * number for length, number in known) / total if total else 1.0
+    return sum(value * number for value, number in known) / total if total else 0.0
