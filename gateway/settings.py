@@ -69,7 +69,7 @@ class Settings(BaseSettings):
         default=None, description="OTLP/HTTP collector, such as http://localhost:4318"
     )
     trace_ratio: float = Field(
-        default=1.0, ge=0, le=1, description="share of traces begun here that is exported"
+        default=0.1, ge=0, le=1, description="share of traces begun here that is exported"
     )
     trace_slow: float = Field(
         default=10.0,

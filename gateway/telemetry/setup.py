@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter, ObservableGauge
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -22,8 +21,6 @@ from gateway.telemetry.spans import Spans
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricReader
 
     from gateway.core.draft_latency import Estimate
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
     from gateway.telemetry.learned import Gains
+    from gateway.telemetry.otlp import Value
     from gateway.telemetry.tally import Values
 
 _log = logging.getLogger(__name__)
@@ -59,19 +57,27 @@ class Telemetry:
     ) -> None:
         version = str(resource.attributes[SERVICE_VERSION])
         self._snapshot: Callable[[], Snapshot] | None = None
-        self._spans = Spans(resource, InstrumentationScope(names.SCOPE, version), self._backend, trace_slow)
+        self._spans = Spans(_plain(resource), version, self._backend, trace_slow)
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         limits: CardinalityLimits = {ObservableCounter: _SERIES, ObservableGauge: _SERIES}
-        traced = otlp_endpoint is not None
-        self._histograms = histograms = Histograms(metrics.histograms_of(genai), exemplars=traced)
+        self._histograms = histograms = Histograms(metrics.histograms_of(genai))
         readers: list[MetricReader] = [PrometheusReader(histograms, self._registry, limits)]
-        self._exporters: list[OTLPSpanExporter | OTLPMetricExporter] = []
         self._queue: SpanQueue | None = None
+        self._stop_waiting: list[Callable[[], None]] = []
         if otlp_endpoint is not None:
-            spans, numbers = _exporters(otlp_endpoint.rstrip("/"))
-            self._exporters = [spans, numbers]
-            self._queue = SpanQueue(spans, self._spans.of, *_span_limits(os.environ))
+            base = otlp_endpoint.rstrip("/")
+            # Imported by those alone who export: they take a tenth of a second.
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
+                OTLPMetricExporter,
+            )
+
+            from gateway.telemetry.otlp_http import Sender  # noqa: PLC0415
+
+            sender = Sender(f"{base}/v1/traces", os.environ)
+            numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT)
+            self._stop_waiting = [sender.close, numbers.shutdown]
+            self._queue = SpanQueue(sender, self._spans, *_span_limits(os.environ))
             readers.append(PushReader(histograms, numbers, limits))
         self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter(names.SCOPE, version)
@@ -83,8 +89,9 @@ class Telemetry:
 
     def on_record(self, record: Record) -> None:
         """Count a finished request and queue its spans; does not block and reaches no network."""
-        self._metrics.on_record(record)
-        if self._queue is not None and self._spans.wanted(record):
+        traced = self._queue is not None and self._spans.wanted(record)
+        self._metrics.on_record(record, traced=traced)
+        if self._queue is not None and traced:
             self._queue.put(record)
 
     def numbers(self, metric: names.Metric) -> dict[Values, float]:
@@ -211,8 +218,8 @@ class Telemetry:
         worker.join(timeout)
         if worker.is_alive():
             _log.warning("telemetry could not be sent within %g s, the rest is lost", timeout)
-            for exporter in self._exporters:
-                exporter.shutdown()  # ends the wait between two tries
+            for stop in self._stop_waiting:
+                stop()
 
     def _shutdown(self) -> None:
         if self._queue is not None:
@@ -227,23 +234,17 @@ class Telemetry:
         return next((state.backend for state in states if state.backend.name == name), None)
 
 
+def _plain(resource: Resource) -> dict[str, Value]:
+    return {
+        name: value if isinstance(value, str | bool | int | float) else str(value)
+        for name, value in resource.attributes.items()
+    }
+
+
 def _span_limits(env: Mapping[str, str]) -> tuple[int, float]:
     """Requests held at most, of two spans each, and seconds between two exports, by the usual variables."""
     spans, milliseconds = env.get("OTEL_BSP_MAX_QUEUE_SIZE", 4096), env.get("OTEL_BSP_SCHEDULE_DELAY", 1000)
     return int(spans) // 2, float(milliseconds) / 1000
-
-
-def _exporters(base: str) -> tuple[OTLPSpanExporter, OTLPMetricExporter]:
-    # Imported by those alone who export: they take a tenth of a second.
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
-        OTLPMetricExporter,
-    )
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-
-    return (
-        OTLPSpanExporter(f"{base}/v1/traces", timeout=_EXPORT_TIMEOUT),
-        OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT),
-    )
 
 
 def setup(

@@ -1,23 +1,51 @@
-"""What spans say of a request: what was asked, where it went and why, what was measured."""
+"""What spans say of a request, as bytes: what was asked, where it went and why, what was measured.
+
+Most of it repeats: labels, backends, revisions, a client's usual parameters. Such facts are written once and
+kept together, so that a span costs little more than the numbers that are its own.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from gateway.core.decide import Decision
 from gateway.core.predict import ask, predict
 from gateway.telemetry import names
 from gateway.telemetry.decision_entry import model_of
+from gateway.telemetry.otlp import Key
 
 if TYPE_CHECKING:
-    from gateway.core.outcome import Record
+    from gateway.core.decide import Candidate, Rejected
+    from gateway.core.outcome import Attempt, Record
+    from gateway.telemetry.otlp import Value
 
-    Value = str | bool | int | float | tuple[str, ...] | tuple[int, ...]
-    Attributes = dict[str, Value]
+_kept: Final = lru_cache(1024)
+"""Keeps what was written for the last combinations of facts, of which there are seldom as many at a time."""
 
 _MAX_CANDIDATES: Final = 8
 _MAX_REJECTED: Final = 16
+_MAX_TEXT: Final = 256
+"""Characters of what a backend says of itself."""
+
+_KEYS: Final = {each: Key(each.name) for each in (*names.SERVER_SPAN, *names.ATTEMPT_SPAN)}
+
+_confidence: Final = _KEYS[names.ROUTE_CONFIDENCE].double
+_decision_time: Final = _KEYS[names.ROUTE_DECISION_TIME].double
+_propensity: Final = _KEYS[names.ROUTE_PROPENSITY].double
+_request_id: Final = _KEYS[names.ROUTE_REQUEST_ID].of
+_ttft: Final = _KEYS[names.ROUTE_TTFT].double
+_tpot: Final = _KEYS[names.ROUTE_TPOT].double
+_length: Final = _KEYS[names.ROUTE_LENGTH].double
+_acceptance: Final = _KEYS[names.ROUTE_ACCEPTANCE].double
+_per_event: Final = _KEYS[names.ROUTE_PER_EVENT].double
+_first_chunk: Final = _KEYS[names.GEN_AI_FIRST_CHUNK].double
+_response_id: Final = _KEYS[names.GEN_AI_RESPONSE_ID].of
+_input_tokens: Final = _KEYS[names.GEN_AI_INPUT_TOKENS].of
+_output_tokens: Final = _KEYS[names.GEN_AI_OUTPUT_TOKENS].of
+_cached_tokens: Final = _KEYS[names.GEN_AI_CACHED_TOKENS].of
 
 
 def error_type(error: str) -> str:
@@ -36,103 +64,189 @@ def span_name(record: Record) -> str:
     return f"{operation(record)} {model}" if model else operation(record)
 
 
-def asked(record: Record) -> Attributes:
+def asked(record: Record) -> bytes:
     """What the client asked for."""
-    features = record.features
-    attributes: Attributes = {
-        names.GEN_AI_OPERATION.name: operation(record),
-        names.GEN_AI_STREAM.name: features.stream,
-    }
-    if model := model_of(record):
-        attributes[names.GEN_AI_MODEL.name] = model
-    if features.max_tokens is not None:
-        attributes[names.GEN_AI_MAX_TOKENS.name] = features.max_tokens
-    if features.temperature is not None:
-        attributes[names.GEN_AI_TEMPERATURE.name] = features.temperature
-    if features.n != 1:
-        attributes[names.GEN_AI_CHOICES.name] = features.n
-    return attributes
+    of = record.features
+    return _asked(operation(record), model_of(record), of.max_tokens, of.temperature, of.n, stream=of.stream)
 
 
-def answered(record: Record) -> Attributes:
-    """What the backend answered, as far as it did."""
-    result, usage = record.outcome, record.outcome.usage
-    known: dict[names.Attribute, Value | None] = {
-        names.GEN_AI_RESPONSE_ID: result.response_id or None,
-        names.GEN_AI_RESPONSE_MODEL: result.response_model or None,
-        names.GEN_AI_FINISH: (result.finish_reason,) if result.finish_reason else None,
-        names.GEN_AI_FIRST_CHUNK: result.ttft,
-        names.GEN_AI_INPUT_TOKENS: usage.input_tokens,
-        names.GEN_AI_OUTPUT_TOKENS: usage.output_tokens,
-        names.GEN_AI_CACHED_TOKENS: usage.cached_tokens,
-    }
-    return _present(known)
+@_kept
+def _asked(
+    operation: str, model: str, max_tokens: int | None, temperature: float | None, n: int, *, stream: bool
+) -> bytes:
+    return _written({
+        names.GEN_AI_OPERATION: operation,
+        names.GEN_AI_STREAM: stream,
+        names.GEN_AI_MODEL: model or None,
+        names.GEN_AI_MAX_TOKENS: max_tokens,
+        names.GEN_AI_TEMPERATURE: temperature,
+        names.GEN_AI_CHOICES: n if n != 1 else None,
+    })  # fmt: skip
 
 
-def route(record: Record) -> Attributes:
+def route(record: Record) -> bytes:
     """What it was taken for, where it went and why."""
-    decision, classification = record.decision, record.classification
-    known: dict[names.Attribute, Value | None] = {
-        names.ROUTE_REQUEST_ID: record.request_id,
-        names.ROUTE_STATUS: record.outcome.status,
-        names.ROUTE_WORKLOAD: classification.label,
-        names.ROUTE_CONFIDENCE: classification.confidence,
-        names.ROUTE_SOURCE: classification.source,
-        names.ROUTE_NAME: decision.route,
-        names.ROUTE_DECISION_TIME: record.decided - record.started,
-        names.ROUTE_REJECTED: tuple(
-            f"{each.backend}={each.reason}" for each in decision.rejected[:_MAX_REJECTED]
-        ),
-        names.ROUTE_POLICY: decision.policy_revision,
-        names.ROUTE_FLEET: decision.fleet_revision,
-        names.ROUTE_ATTEMPTS: len(record.attempts),
-    }
+    decision, classification, outcome = record.decision, record.classification, record.outcome
+    service = shadow = ""
+    parts = [
+        _request_id(record.request_id),
+        _confidence(classification.confidence),
+        _decision_time(record.decided - record.started),
+    ]
     if isinstance(decision, Decision):
-        known[names.ROUTE_REASON] = decision.reason
-        known[names.ROUTE_PROPENSITY] = decision.propensity
-        known[names.ROUTE_SERVICE] = decision.service
-        known[names.ROUTE_SHADOW] = decision.shadow or None
-        known[names.ROUTE_CANDIDATES] = tuple(
-            f"{each.backend}={each.cost:.4g}" for each in decision.candidates[:_MAX_CANDIDATES]
-        )
+        reason, service, shadow = decision.reason, decision.service, decision.shadow
+        parts += (_propensity(decision.propensity), _candidates(decision.candidates[:_MAX_CANDIDATES]))
     else:
-        known[names.ROUTE_REASON] = decision.kind
-    if record.backend:
-        known[names.ROUTE_BACKEND] = record.backend
-        known[names.ROUTE_METHOD] = record.method
-        known[names.ROUTE_DRAFT_TOKENS] = record.draft_tokens
-    return _present(known)
+        reason = decision.kind
+    if decision.rejected:
+        parts.append(_rejected(decision.rejected[:_MAX_REJECTED]))
+    repeated = _route(
+        outcome.status, outcome.http_status, outcome.speculation.grade, classification.label,
+        classification.source, decision.route, reason, service, shadow, decision.policy_revision,
+        decision.fleet_revision, record.backend, record.method, record.draft_tokens, len(record.attempts),
+    )  # fmt: skip
+    return b"".join((repeated, *parts))
 
 
-def predicted(record: Record) -> Attributes:
+@_kept
+def _route(  # noqa: PLR0913, PLR0917 - each is a part of the key
+    status: str, http_status: int, grade: str, workload: str, source: str, route: str | None, reason: str,
+    service: str, shadow: str, policy: str, fleet: str, backend: str, method: str,
+    draft_tokens: int, attempts: int,
+) -> bytes:  # fmt: skip
+    return _written({
+        names.ROUTE_STATUS: status,
+        names.HTTP_STATUS: http_status,
+        names.ROUTE_GRADE: grade,
+        names.ROUTE_WORKLOAD: workload,
+        names.ROUTE_SOURCE: source,
+        names.ROUTE_NAME: route,
+        names.ROUTE_REASON: reason,
+        names.ROUTE_SERVICE: service or None,
+        names.ROUTE_SHADOW: shadow or None,
+        names.ROUTE_POLICY: policy,
+        names.ROUTE_FLEET: fleet,
+        names.ROUTE_BACKEND: backend or None,
+        names.ROUTE_METHOD: method if backend else None,
+        names.ROUTE_DRAFT_TOKENS: draft_tokens if backend else None,
+        names.ROUTE_ATTEMPTS: attempts,
+    })  # fmt: skip
+
+
+def _candidates(candidates: tuple[Candidate, ...]) -> bytes:
+    costs = tuple([f"{each.backend}={each.cost:.4g}" for each in candidates])
+    return _KEYS[names.ROUTE_CANDIDATES].of(costs)
+
+
+def _rejected(rejected: tuple[Rejected, ...]) -> bytes:
+    return _named_rejected(tuple([(each.backend, each.reason) for each in rejected]))
+
+
+@_kept
+def _named_rejected(rejected: tuple[tuple[str, str], ...]) -> bytes:
+    return _KEYS[names.ROUTE_REJECTED].of(tuple([f"{backend}={reason}" for backend, reason in rejected]))
+
+
+def predicted(record: Record) -> bytes:
     """What was to be expected of the first candidate, worked out again from what the decision saw."""
     decision, snapshot = record.decision, record.snapshot
     if not isinstance(decision, Decision) or snapshot is None:
-        return {}
+        return b""
     first = decision.candidates[0].backend
     state = next((state for state in snapshot.states if state.backend.name == first), None)
     if state is None or state.model is None:
-        return {}
+        return b""
     asked = ask(record.features, record.classification)
     found = predict(state.model, asked, state.queue(record.decided, math.inf))
-    return {names.ROUTE_PREDICTED_TTFT.name: found.ttft, names.ROUTE_PREDICTED_TPOT.name: found.tpot}
+    return _written({names.ROUTE_PREDICTED_TTFT: found.ttft, names.ROUTE_PREDICTED_TPOT: found.tpot})
 
 
-def measured(record: Record) -> Attributes:
+def measured(record: Record) -> bytes:
     """How fast it was and what was accepted."""
     result, speculation = record.outcome, record.outcome.speculation
     output = result.usage.output_tokens
-    known: dict[names.Attribute, Value | None] = {
-        names.ROUTE_TTFT: result.ttft,
-        names.ROUTE_TPOT: result.tpot if record.features.n == 1 else None,
-        names.ROUTE_GRADE: speculation.grade,
-        names.ROUTE_LENGTH: speculation.mean_accepted_length,
-        names.ROUTE_ACCEPTANCE: speculation.acceptance_rate,
-        names.ROUTE_HISTOGRAM: speculation.histogram or None,
-        names.ROUTE_PER_EVENT: output / result.events if output and result.events else None,
-    }
-    return _present(known)
+    parts = []
+    if result.ttft is not None:
+        parts.append(_ttft(result.ttft))
+    if record.features.n == 1 and (tpot := result.tpot) is not None:
+        parts.append(_tpot(tpot))
+    if (length := speculation.mean_accepted_length) is not None:
+        parts.append(_length(length))
+    if (rate := speculation.acceptance_rate) is not None:
+        parts.append(_acceptance(rate))
+    if speculation.histogram:
+        parts.append(_KEYS[names.ROUTE_HISTOGRAM].of(speculation.histogram))
+    if output and result.events:
+        parts.append(_per_event(output / result.events))
+    return b"".join(parts)
 
 
-def _present(known: dict[names.Attribute, Value | None]) -> Attributes:
-    return {attribute.name: value for attribute, value in known.items() if value is not None}
+def failed(error: str) -> bytes:
+    """That a span is of a failure, and which."""
+    return _written({names.ERROR_TYPE: error})
+
+
+def kept(why: str) -> bytes:
+    """Why a trace is here that chance left out."""
+    return _written({names.ROUTE_KEPT: why})
+
+
+def tried(attempt: Attempt, number: int, url: str, *, wrong: bool) -> bytes:
+    """Which backend was tried, and how far it came.
+
+    Args:
+        attempt: What became of it.
+        number: Its place, from 1.
+        url: Address of the backend, empty if it has left the fleet.
+        wrong: Whether its error is one, and not that the client left.
+    """
+    return _tried(attempt.backend, number, attempt.phase, attempt.status, attempt.error, url, wrong=wrong)
+
+
+@_kept
+def _tried(backend: str, number: int, phase: str, status: int, error: str, url: str, *, wrong: bool) -> bytes:
+    address = urlsplit(url)
+    port = address.port or (443 if address.scheme == "https" else 80)
+    return _written({
+        names.GEN_AI_PROVIDER: names.PROVIDER,
+        names.ROUTE_BACKEND: backend,
+        names.ATTEMPT_NUMBER: number,
+        names.ATTEMPT_PHASE: phase,
+        names.SERVER_ADDRESS: (address.hostname or "") if url else None,
+        names.SERVER_PORT: port if url else None,
+        names.HTTP_STATUS: status or None,
+        names.ATTEMPT_ERROR: error or None,
+        names.ERROR_TYPE: error_type(error) if wrong else None,
+    })  # fmt: skip
+
+
+def answered(record: Record) -> bytes:
+    """What the backend answered, as far as it did."""
+    result, usage = record.outcome, record.outcome.usage
+    parts = [_ended(result.response_model[:_MAX_TEXT], result.finish_reason[:_MAX_TEXT])]
+    if result.response_id:
+        parts.append(_response_id(result.response_id[:_MAX_TEXT]))
+    if result.ttft is not None:
+        parts.append(_first_chunk(result.ttft))
+    if usage.input_tokens is not None:
+        parts.append(_input_tokens(usage.input_tokens))
+    if usage.output_tokens is not None:
+        parts.append(_output_tokens(usage.output_tokens))
+    if usage.cached_tokens is not None:
+        parts.append(_cached_tokens(usage.cached_tokens))
+    return b"".join(parts)
+
+
+@_kept
+def _ended(model: str, finish: str) -> bytes:
+    return _written({
+        names.GEN_AI_RESPONSE_MODEL: model or None,
+        names.GEN_AI_FINISH: (finish,) if finish else None,
+    })  # fmt: skip
+
+
+def _written(known: dict[names.Attribute, Value | None]) -> bytes:
+    """All that have a value."""
+    return b"".join([
+        _KEYS[attribute].of(value) for attribute, value in known.items() if value is not None
+    ])  # fmt: skip

@@ -5,6 +5,7 @@ An SDK counter costs 5 µs an addition and a request adds to twenty; a number in
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -41,18 +42,9 @@ def observe(meter: Meter, metric: names.Metric, read: Callable[[], Iterable[tupl
     create(metric.name, [callback], metric.unit, metric.help)
 
 
-class Tally:
-    """The numbers of one counter by label values."""
-
-    def __init__(self, meter: Meter, metric: names.Metric) -> None:
-        self._numbers: dict[Values, float] = {}
-        # A copy, since the thread that exports reads while requests end.
-        observe(meter, metric, lambda: tuple(self._numbers.items()))
-
-    def add(self, values: Values, amount: float = 1) -> None:
-        """Add to the series of these label values."""
-        self._numbers[values] = self._numbers.get(values, 0) + amount
-
-    def numbers(self) -> dict[Values, float]:
-        """All series as they are now."""
-        return dict(self._numbers)
+def tally(meter: Meter, metric: names.Metric) -> defaultdict[Values, float]:
+    """The numbers of one counter by label values, to be added to."""
+    numbers: defaultdict[Values, float] = defaultdict(int)
+    # A copy, since the thread that exports reads while requests end.
+    observe(meter, metric, lambda: tuple(numbers.items()))
+    return numbers

@@ -10,14 +10,19 @@ from opentelemetry.sdk.resources import Resource
 
 from gateway.telemetry import names
 from gateway.telemetry.histograms import Histograms
-from gateway.telemetry.tally import Tally
+from gateway.telemetry.tally import tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gateway.core.outcome import Record
+    from gateway.telemetry.histograms import Request
 
 EAGLE = ("math", "eagle", "eagle3")
+
+
+def request(record: Record, *, traced: bool = False) -> Request:
+    return record.started_unix_ns, record.trace if traced else None
 
 
 def collected() -> MetricsData:
@@ -25,7 +30,7 @@ def collected() -> MetricsData:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False)
     provider.get_meter("foreign").create_counter("foreign").add(1)
-    Tally(provider.get_meter(names.SCOPE), names.FAILOVERS).add(("eagle", "reset"))
+    tally(provider.get_meter(names.SCOPE), names.FAILOVERS)["eagle", "reset"] += 1
     data = reader.get_metrics_data()
     provider.shutdown()
     assert data is not None
@@ -45,10 +50,10 @@ def points(data: MetricsData, metric: names.Metric) -> Sequence[HistogramDataPoi
 
 
 def test_measurements_are_counted_by_bucket_and_label(record: Record) -> None:
-    histograms = Histograms([names.TPOT], exemplars=False)
+    histograms = Histograms([names.TPOT])
     for number in (0.0001, 0.0002, 0.00021, 99.0):  # a bound belongs to the bucket below it
-        histograms.record(names.TPOT, EAGLE, number, record)
-    histograms.record(names.TPOT, ("math", "", ""), 0.3, record)
+        histograms.record(names.TPOT, EAGLE, number, request(record))
+    histograms.record(names.TPOT, ("math", "", ""), 0.3, request(record))
     eagle, none = points(histograms.added_to(collected(), exemplars=False), names.TPOT)
     assert eagle.bucket_counts == (2, 1, *[0] * (len(names.TPOT.buckets) - 2), 1)
     assert eagle.explicit_bounds == names.TPOT.buckets
@@ -60,8 +65,8 @@ def test_measurements_are_counted_by_bucket_and_label(record: Record) -> None:
 
 
 def test_they_stand_beside_what_the_sdk_collected_at_the_same_time(record: Record) -> None:
-    histograms = Histograms([names.TPOT, names.TTFT], exemplars=False)
-    histograms.record(names.TPOT, EAGLE, 0.01, record)
+    histograms = Histograms([names.TPOT, names.TTFT])
+    histograms.record(names.TPOT, EAGLE, 0.01, request(record))
     data = collected()
     merged = histograms.added_to(data, exemplars=False)
     assert list(own(merged)) == [names.FAILOVERS.name, names.TPOT.name]  # none without a measurement
@@ -76,19 +81,23 @@ def test_they_stand_beside_what_the_sdk_collected_at_the_same_time(record: Recor
 
 
 def test_they_are_cumulative_for_every_reader(record: Record) -> None:
-    histograms = Histograms([names.TPOT], exemplars=False)
+    histograms = Histograms([names.TPOT])
     for count in (1, 2, 3):
-        histograms.record(names.TPOT, EAGLE, 0.01, record)
+        histograms.record(names.TPOT, EAGLE, 0.01, request(record))
         (point,) = points(histograms.added_to(collected(), exemplars=False), names.TPOT)
         assert point.count == count
 
 
-def test_a_bucket_hands_over_the_trace_of_its_last_sampled_request_once(record: Record) -> None:
-    histograms = Histograms([names.TPOT], exemplars=True)
+def test_a_bucket_hands_over_the_trace_of_its_last_traced_request_once(record: Record) -> None:
+    histograms = Histograms([names.TPOT])
     later = replace(record, trace=replace(record.trace, trace_id="9" * 32))
-    quiet = replace(record, trace=replace(record.trace, trace_id="8" * 32, sampled=False))
-    for number, each in ((0.01, record), (0.0099, later), (0.0098, quiet), (1.0, record)):
-        histograms.record(names.TPOT, EAGLE, number, each)
+    for number, each, traced in (
+        (0.01, record, True),
+        (0.0099, later, True),
+        (0.0098, record, False),
+        (1.0, record, True),
+    ):
+        histograms.record(names.TPOT, EAGLE, number, request(each, traced=traced))
     (shown,) = points(histograms.added_to(collected(), exemplars=False), names.TPOT)
     assert shown.exemplars == []
     (pushed,) = points(histograms.added_to(collected(), exemplars=True), names.TPOT)
@@ -101,8 +110,8 @@ def test_a_bucket_hands_over_the_trace_of_its_last_sampled_request_once(record: 
     assert again.exemplars == []
 
 
-def test_without_exemplars_no_record_is_kept(record: Record) -> None:
-    histograms = Histograms([names.TPOT], exemplars=False)
-    histograms.record(names.TPOT, EAGLE, 0.01, record)
+def test_without_a_trace_there_is_no_exemplar(record: Record) -> None:
+    histograms = Histograms([names.TPOT])
+    histograms.record(names.TPOT, EAGLE, 0.01, request(record))
     (point,) = points(histograms.added_to(collected(), exemplars=True), names.TPOT)
     assert point.exemplars == []

@@ -42,8 +42,9 @@ def by_kind(spans: list[Span]) -> tuple[Span, list[Span]]:
     return server, sorted(clients, key=lambda span: span.start_time_unix_nano)
 
 
-def sent(receiver: Any, snapshot: Snapshot, *records: Record) -> list[Span]:
+def sent(receiver: Any, snapshot: Snapshot, *records: Record, **given: Any) -> list[Span]:
     telemetry = setup(
+        **given,
         otlp_endpoint=receiver.endpoint,
         service_name="gw",
         service_version="9",
@@ -146,6 +147,18 @@ def test_metrics_are_sent_from_the_same_meters_with_the_trace_as_exemplar(
     assert tpot.sum == 0.01
     assert [exemplar.trace_id.hex() for exemplar in tpot.exemplars] == ["a" * 32]
     assert "specroute.backend.in_flight" in metrics
+
+
+def test_what_is_kept_though_not_sampled_is_an_exemplar_too(
+    receiver: Any, snapshot: Snapshot, record: Record
+) -> None:
+    slow = replace(record, trace=replace(record.trace, sampled=False, parent_id=""))
+    (server, _) = sent(receiver, snapshot, slow, trace_slow=0.5)[::-1]
+    assert found(server)["specroute.trace.kept"] == "slow"
+    (scope,) = receiver.metrics[-1].resource_metrics[0].scope_metrics
+    (ttft,) = [metric for metric in scope.metrics if metric.name == "specroute.ttft"]
+    (point,) = ttft.histogram.data_points
+    assert [exemplar.trace_id for exemplar in point.exemplars] == [server.trace_id]
 
 
 def test_no_secret_and_no_client_identity_leaves(receiver: Any, snapshot: Snapshot, record: Record) -> None:

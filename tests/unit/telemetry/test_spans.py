@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span, Status
 
 from gateway.core.decide import NoCandidate
 from gateway.core.fleet import Snapshot
@@ -18,57 +18,96 @@ from gateway.telemetry.spans import Spans
 from tests import factories
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
+    from collections.abc import Callable
 
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+    from gateway.core.fleet import Backend
     from gateway.core.outcome import Record
 
 S = 1_000_000_000
 FAILED = Attempt("dflash", "connect", "connect", 0, 100.01, 100.2, "e" * 16)
 
 
+class Decoded:
+    """Spans as a receiver reads them."""
+
+    def __init__(self, spans: Decoded) -> None:
+        self._spans = spans
+
+    def of(self, record: Record) -> list[Span]:
+        return list(ScopeSpans.FromString(b"".join(self._spans.of(record))).spans)
+
+
+def building(backend: Callable[[str], Backend | None], slow: float = math.inf) -> Decoded:
+    return Decoded(Spans({"service.name": "test"}, "1", backend, slow))
+
+
 @pytest.fixture
-def spans(snapshot: Snapshot) -> Spans:
-    backends = {state.backend.name: state.backend for state in snapshot.states}
-    return Spans(Resource({"service.name": "test"}), InstrumentationScope("specroute"), backends.get)
+def spans(snapshot: Snapshot) -> Decoded:
+    return building({state.backend.name: state.backend for state in snapshot.states}.get)
 
 
-def attributes(span: ReadableSpan) -> dict[str, Any]:
-    assert span.attributes is not None
-    return dict(span.attributes)
+def value(found: AnyValue) -> Any:
+    kind = found.WhichOneof("value")
+    assert kind is not None
+    held = getattr(found, kind)
+    return tuple(map(value, held.values)) if kind == "array_value" else held
 
 
-def test_the_tree_hangs_on_the_caller_and_attempts_on_the_request(spans: Spans, record: Record) -> None:
+def attributes(holder: Span | Span.Event) -> dict[str, Any]:
+    assert len({pair.key for pair in holder.attributes}) == len(holder.attributes)
+    return {pair.key: value(pair.value) for pair in holder.attributes}
+
+
+def is_error(span: Span) -> bool:
+    return span.status.code == Status.STATUS_CODE_ERROR
+
+
+def events(span: Span) -> list[tuple[str, int, dict[str, Any]]]:
+    return [(event.name, event.time_unix_nano, attributes(event)) for event in span.events]
+
+
+def test_the_tree_hangs_on_the_caller_and_attempts_on_the_request(spans: Decoded, record: Record) -> None:
     attempt, request = spans.of(record)
-    assert request.parent is not None
-    assert (request.parent.span_id, request.parent.is_remote) == (int("c" * 16, 16), True)
-    assert request.context is not None
-    assert (request.context.trace_id, request.context.span_id) == (int("a" * 32, 16), int("b" * 16, 16))
-    assert attempt.parent == request.context
-    assert attempt.context is not None
-    assert (attempt.context.trace_id, attempt.context.span_id) == (int("a" * 32, 16), int("d" * 16, 16))
-    assert (request.kind, attempt.kind) == (SpanKind.SERVER, SpanKind.CLIENT)
+    assert {span.trace_id.hex() for span in (attempt, request)} == {"a" * 32}
+    assert (request.parent_span_id.hex(), request.span_id.hex()) == ("c" * 16, "b" * 16)
+    assert (attempt.parent_span_id.hex(), attempt.span_id.hex()) == ("b" * 16, "d" * 16)
+    assert (request.kind, attempt.kind) == (Span.SPAN_KIND_SERVER, Span.SPAN_KIND_CLIENT)
+    assert (request.flags, attempt.flags) == (0x300, 0x100)  # whose parent is remote, and whose is not
     assert request.name == attempt.name == "chat gemma"
-    assert request.context.trace_state.get("vendor") == "1"
+    assert request.trace_state == attempt.trace_state == "vendor=1"
 
 
-def test_without_a_caller_the_request_is_the_root(spans: Spans, record: Record) -> None:
+def test_without_a_caller_the_request_is_the_root(spans: Decoded, record: Record) -> None:
     *_, request = spans.of(replace(record, trace=replace(record.trace, parent_id="")))
-    assert request.parent is None
+    assert (request.parent_span_id, request.flags) == (b"", 0x100)
 
 
-def test_times_are_the_wall_clock_s_start_plus_monotonic_differences(spans: Spans, record: Record) -> None:
+def test_times_are_the_wall_clock_s_start_plus_monotonic_differences(spans: Decoded, record: Record) -> None:
     attempt, request = spans.of(record)
     start = record.started_unix_ns
-    assert (request.start_time, request.end_time) == (start, start + 3 * S)
-    assert (attempt.start_time, attempt.end_time) == (start + 2_000_000, start + 3 * S)
-    assert [(event.name, event.timestamp) for event in attempt.events] == [
-        ("first_token", start + 502_000_000)
-    ]
+    assert (request.start_time_unix_nano, request.end_time_unix_nano) == (start, start + 3 * S)
+    assert (attempt.start_time_unix_nano, attempt.end_time_unix_nano) == (start + 2_000_000, start + 3 * S)
+    assert events(attempt) == [("first_token", start + 502_000_000, {})]
 
 
-def test_a_good_request_says_what_it_was_where_it_went_and_why(spans: Spans, record: Record) -> None:
+def test_what_is_posted_says_who_sent_it(snapshot: Snapshot, record: Record) -> None:
+    spans = Spans({"service.name": "gw", "process.pid": 7}, "9", lambda _: None)
+    posted = ExportTraceServiceRequest.FromString(spans.export(spans.of(record)))
+    (resource,) = posted.resource_spans
+    assert {pair.key: value(pair.value) for pair in resource.resource.attributes} == {
+        "service.name": "gw",
+        "process.pid": 7,
+    }
+    (scope,) = resource.scope_spans
+    assert (scope.scope.name, scope.scope.version) == ("specroute", "9")
+    assert len(scope.spans) == 2
+
+
+def test_a_good_request_says_what_it_was_where_it_went_and_why(spans: Decoded, record: Record) -> None:
     _, request = spans.of(record)
-    assert request.status.status_code is StatusCode.UNSET
+    assert not is_error(request)
     assert attributes(request) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "gemma",
@@ -104,7 +143,7 @@ def test_a_good_request_says_what_it_was_where_it_went_and_why(spans: Spans, rec
     }
 
 
-def test_its_attempt_says_what_was_asked_of_whom_and_answered(spans: Spans, record: Record) -> None:
+def test_its_attempt_says_what_was_asked_of_whom_and_answered(spans: Decoded, record: Record) -> None:
     attempt, _ = spans.of(record)
     assert attributes(attempt) == {
         "gen_ai.operation.name": "chat",
@@ -129,7 +168,7 @@ def test_its_attempt_says_what_was_asked_of_whom_and_answered(spans: Spans, reco
     }
 
 
-def test_only_documented_attributes_are_used(spans: Spans, record: Record) -> None:
+def test_only_documented_attributes_are_used(spans: Decoded, record: Record) -> None:
     failed = replace(
         record,
         features=replace(record.features, n=2),
@@ -148,40 +187,42 @@ def test_only_documented_attributes_are_used(spans: Spans, record: Record) -> No
     assert set(attributes(first)) | set(attributes(last)) == {each.name for each in names.ATTEMPT_SPAN}
 
 
-def test_usage_is_on_the_attempt_that_answered_alone(spans: Spans, record: Record) -> None:
+def test_usage_is_on_the_attempt_that_answered_alone(spans: Decoded, record: Record) -> None:
     first, last, request = spans.of(replace(record, attempts=(FAILED, *record.attempts)))
     assert "gen_ai.usage.output_tokens" in attributes(last)
     assert not any(name.startswith("gen_ai.usage") for name in {*attributes(first), *attributes(request)})
 
 
 def test_a_failover_is_an_event_of_the_request_and_an_error_of_the_attempt(
-    spans: Spans, record: Record
+    spans: Decoded, record: Record
 ) -> None:
     first, last, request = spans.of(replace(record, attempts=(FAILED, *record.attempts)))
-    assert [(event.name, event.timestamp, dict(event.attributes or {})) for event in request.events] == [
+    assert events(request) == [
         (
             "failover",
             record.started_unix_ns + 200_000_000,
             {"specroute.failover.from": "dflash", "specroute.failover.to": "eagle", "error.type": "connect"},
         )
     ]
-    assert first.status.status_code is StatusCode.ERROR
+    assert is_error(first)
     assert attributes(first)["error.type"] == "connect"
     assert attributes(first)["specroute.attempt.number"] == 1
     assert "http.response.status_code" not in attributes(first)
     assert "server.address" not in attributes(first)  # it has left the fleet
-    assert last.status.status_code is request.status.status_code is StatusCode.UNSET
+    assert not is_error(last)
+    assert not is_error(request)
 
 
 @pytest.mark.parametrize("status", ["upstream_error", "timeout", "truncated"])
-def test_a_failure_of_ours_is_an_error_of_both(spans: Spans, record: Record, status: str) -> None:
+def test_a_failure_of_ours_is_an_error_of_both(spans: Decoded, record: Record, status: str) -> None:
     failed = replace(
         record,
         attempts=(replace(record.attempts[0], error="status:503", status=503),),
         outcome=Outcome(status, 502, error="status:503"),
     )
     attempt, request = spans.of(failed)
-    assert attempt.status.status_code is request.status.status_code is StatusCode.ERROR
+    assert is_error(attempt)
+    assert is_error(request)
     assert attributes(attempt)["error.type"] == attributes(request)["error.type"] == "503"
     assert attributes(attempt)["specroute.attempt.error"] == "status:503"
     assert attributes(request)["specroute.status"] == status
@@ -189,17 +230,17 @@ def test_a_failure_of_ours_is_an_error_of_both(spans: Spans, record: Record, sta
     assert attributes(request)["http.response.status_code"] == 502
 
 
-def test_a_client_s_own_mistake_is_no_error_of_the_server(spans: Spans, record: Record) -> None:
+def test_a_client_s_own_mistake_is_no_error_of_the_server(spans: Decoded, record: Record) -> None:
     refused = replace(
         record,
         attempts=(replace(record.attempts[0], error="status:400", status=400),),
         outcome=Outcome("client_error", 400, error="status:400"),
     )
     attempt, request = spans.of(refused)
-    assert (attempt.status.status_code, request.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
+    assert (is_error(attempt), is_error(request)) == (True, False)
 
 
-def test_a_client_that_left_is_an_event_with_the_time(spans: Spans, record: Record) -> None:
+def test_a_client_that_left_is_an_event_with_the_time(spans: Decoded, record: Record) -> None:
     left = replace(
         record,
         ended=101.5,
@@ -207,15 +248,14 @@ def test_a_client_that_left_is_an_event_with_the_time(spans: Spans, record: Reco
         outcome=Outcome("cancelled", 200, ttft=0.5, error="client_gone"),
     )
     attempt, request = spans.of(left)
-    assert [(event.name, event.timestamp) for event in request.events] == [
-        ("client_disconnected", record.started_unix_ns + 1_500_000_000)
-    ]
-    assert attempt.end_time == record.started_unix_ns + 1_600_000_000
-    assert attempt.status.status_code is request.status.status_code is StatusCode.UNSET
+    assert events(request) == [("client_disconnected", record.started_unix_ns + 1_500_000_000, {})]
+    assert attempt.end_time_unix_nano == record.started_unix_ns + 1_600_000_000
+    assert not is_error(attempt)
+    assert not is_error(request)
     assert attributes(attempt)["specroute.attempt.error"] == "client_gone"
 
 
-def test_a_request_without_candidate_is_one_span_that_says_why(spans: Spans, record: Record) -> None:
+def test_a_request_without_candidate_is_one_span_that_says_why(spans: Decoded, record: Record) -> None:
     refused = replace(
         record,
         features=replace(record.features, model="typed by a client"),
@@ -225,7 +265,7 @@ def test_a_request_without_candidate_is_one_span_that_says_why(spans: Spans, rec
     )  # fmt: skip
     (request,) = spans.of(refused)
     assert request.name == "chat"
-    assert request.status.status_code is StatusCode.ERROR
+    assert is_error(request)
     found = attributes(request)
     assert found["specroute.decision.reason"] == found["error.type"] == "unknown_model"
     assert "typed by a client" not in str(found)
@@ -237,14 +277,14 @@ def unsampled(record: Record, **given: Any) -> Record:
     return replace(record, trace=Trace("a" * 32, "b" * 16, sampled=False), **given)
 
 
-def test_what_is_not_sampled_gives_no_span(spans: Spans, record: Record) -> None:
+def test_what_is_not_sampled_gives_no_span(spans: Decoded, record: Record) -> None:
     assert spans.of(unsampled(record)) == []
 
 
 def test_what_failed_explored_or_was_slow_is_kept_though_it_was_not_sampled(
     snapshot: Snapshot, record: Record
 ) -> None:
-    spans = Spans(Resource({}), InstrumentationScope("specroute"), lambda _: None, slow=2.0)
+    spans = building(lambda _: None, slow=2.0)
     outcome = record.outcome
     for kept, changes in (
         ("failed", {"outcome": replace(outcome, status="timeout")}),
@@ -255,22 +295,20 @@ def test_what_failed_explored_or_was_slow_is_kept_though_it_was_not_sampled(
     ):
         attempt, request = spans.of(unsampled(record, **changes))
         assert attributes(request)["specroute.trace.kept"] == kept
-        assert request.context is not None
-        assert request.context.trace_flags.sampled
-        assert attempt.parent == request.context
+        assert attempt.parent_span_id == request.span_id
         assert names.ROUTE_KEPT in names.SERVER_SPAN
     assert spans.of(unsampled(record)) == []
     assert spans.of(unsampled(record, outcome=replace(outcome, status="cancelled"))) == []
 
 
-def test_a_caller_that_wants_no_trace_gets_none(spans: Spans, record: Record) -> None:
+def test_a_caller_that_wants_no_trace_gets_none(spans: Decoded, record: Record) -> None:
     failed = replace(record.outcome, status="timeout")
     unwanted = replace(record, trace=replace(record.trace, sampled=False), outcome=failed)
     assert spans.of(unwanted) == []
 
 
 def test_a_stream_that_another_backend_went_on_with_is_told_from_a_failover(
-    spans: Spans, record: Record
+    spans: Decoded, record: Record
 ) -> None:
     broke = replace(FAILED, phase="first_byte", error="reset", status=200)
     refused = replace(FAILED, phase="first_byte", error="status:503", status=503)
@@ -282,7 +320,7 @@ def test_a_stream_that_another_backend_went_on_with_is_told_from_a_failover(
     assert {event.name for event in request.events} == {"failover"}
 
 
-def test_what_was_predicted_stands_beside_what_was_observed(spans: Spans, record: Record) -> None:
+def test_what_was_predicted_stands_beside_what_was_observed(spans: Decoded, record: Record) -> None:
     model = ServerModel("learnt", other_steps_per_token=0.4)
     state = factories.state("eagle", in_flight=1, model=model)
     *_, request = spans.of(replace(record, snapshot=Snapshot.of((state,), "f1")))
@@ -295,15 +333,15 @@ def test_what_was_predicted_stands_beside_what_was_observed(spans: Spans, record
     assert "specroute.predicted.ttft" not in attributes(spans.of(replace(record, snapshot=unlearnt))[-1])
 
 
-def test_an_attempt_under_which_nothing_was_sent_is_left_out(spans: Spans, record: Record) -> None:
+def test_an_attempt_under_which_nothing_was_sent_is_left_out(spans: Decoded, record: Record) -> None:
     assert len(spans.of(replace(record, attempts=(replace(FAILED, span_id=""), *record.attempts)))) == 2
 
 
-def test_what_the_backend_did_not_say_is_absent(spans: Spans, record: Record) -> None:
+def test_what_the_backend_did_not_say_is_absent(spans: Decoded, record: Record) -> None:
     attempt, request = spans.of(replace(record, outcome=Outcome("ok", 200, usage=Usage())))
     assert not any(name.startswith(("gen_ai.usage", "gen_ai.response")) for name in attributes(attempt))
     assert "specroute.tokens_per_event" not in attributes(request)
-    assert attempt.events == ()
+    assert events(attempt) == []
 
 
 @pytest.mark.parametrize(
@@ -316,13 +354,13 @@ def test_what_the_backend_did_not_say_is_absent(spans: Spans, record: Record) ->
     ],
 )
 def test_the_operation_follows_the_endpoint(
-    spans: Spans, record: Record, endpoint: str, operation: str
+    spans: Decoded, record: Record, endpoint: str, operation: str
 ) -> None:
     *_, request = spans.of(replace(record, features=replace(record.features, endpoint=endpoint)))
     assert request.name == f"{operation} gemma"
 
 
-def test_what_the_client_left_open_is_absent(spans: Spans, record: Record) -> None:
+def test_what_the_client_left_open_is_absent(spans: Decoded, record: Record) -> None:
     open_ended = replace(record, features=replace(record.features, max_tokens=None, temperature=None))
     for span in spans.of(open_ended):
         assert not {"gen_ai.request.max_tokens", "gen_ai.request.temperature"} & set(attributes(span))
@@ -330,7 +368,7 @@ def test_what_the_client_left_open_is_absent(spans: Spans, record: Record) -> No
 
 def test_a_port_that_is_not_given_is_the_scheme_s(record: Record, snapshot: Snapshot) -> None:
     backend = replace(snapshot.states[1].backend, url="https://gpu.example")
-    attempt, _ = Spans(Resource({}), InstrumentationScope("x"), lambda _: backend).of(record)
+    attempt, _ = building(lambda _: backend).of(record)
     assert attributes(attempt)["server.port"] == 443
 
 
@@ -339,3 +377,29 @@ def test_a_port_that_is_not_given_is_the_scheme_s(record: Record, snapshot: Snap
 )
 def test_the_error_type_of_a_status_is_its_number(error: str, kind: str) -> None:
     assert error_type(error) == kind
+
+
+def test_what_a_backend_says_of_itself_is_cut(spans: Decoded, record: Record) -> None:
+    outcome = replace(record.outcome, response_id="i" * 10_000, response_model="m" * 10_000)
+    attempt, _ = spans.of(replace(record, outcome=outcome))
+    found = attributes(attempt)
+    assert found["gen_ai.response.id"] == "i" * 256
+    assert found["gen_ai.response.model"] == "m" * 256
+
+
+def test_what_repeats_is_kept_for_what_it_is_of(spans: Decoded, record: Record) -> None:
+    """Facts of one request do not get into the spans of the next."""
+    before = [attributes(span) for span in spans.of(record)]
+    other = replace(
+        record,
+        features=replace(record.features, max_tokens=1, temperature=1.0, stream=False, n=2),
+        classification=replace(record.classification, label="code"),
+        attempts=(replace(record.attempts[0], backend="plain", status=201),),
+        backend="plain", method="none", draft_tokens=0,
+    )  # fmt: skip
+    attempt, request = map(attributes, spans.of(other))
+    assert request["gen_ai.request.stream"] is False
+    assert (request["gen_ai.request.max_tokens"], request["gen_ai.request.temperature"]) == (1, 1.0)
+    assert (request["specroute.workload"], request["specroute.backend"]) == ("code", "plain")
+    assert (attempt["server.address"], attempt["http.response.status_code"]) == ("10.0.0.1", 201)
+    assert [attributes(span) for span in spans.of(record)] == before

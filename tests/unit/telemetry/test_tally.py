@@ -4,16 +4,16 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
 
 from gateway.telemetry import names
-from gateway.telemetry.tally import Tally
+from gateway.telemetry.tally import tally
 
 
 def test_sums_are_read_when_metrics_are_collected_by_every_reader() -> None:
     readers = [InMemoryMetricReader(), InMemoryMetricReader()]
     provider = MeterProvider(readers, shutdown_on_exit=False)
-    tally = Tally(provider.get_meter("test"), names.FAILOVERS)
-    tally.add(("eagle", "connect"))
-    tally.add(("eagle", "connect"), 2)
-    tally.add(("plain", "reset"))
+    numbers = tally(provider.get_meter("test"), names.FAILOVERS)
+    numbers["eagle", "connect"] += 1
+    numbers["eagle", "connect"] += 2
+    numbers["plain", "reset"] += 1
     for reader in readers:
         for _ in range(2):  # cumulative: reading takes nothing away
             data = reader.get_metrics_data()

@@ -1,0 +1,175 @@
+"""Spans of OTLP as bytes, written by hand: the SDK's objects and encoder cost a request 200 µs of CPU.
+
+The fields are those of ``opentelemetry/proto/trace/v1/trace.proto`` and of ``common.proto`` beside it.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Value = str | bool | int | float | tuple[str, ...] | tuple[int, ...]
+"""What an attribute can hold."""
+
+SERVER: Final = 2
+CLIENT: Final = 3
+"""Kinds of span."""
+
+# How a field is laid out, in the low three bits before it.
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_DELIMITED: Final = 2
+_FIXED32: Final = 5
+
+_SEVEN_BITS: Final = 0x7F
+_MORE: Final = 0x80
+_SMALL: Final = tuple(bytes((number,)) for number in range(_MORE))
+_INT64: Final = range(-(2**63), 2**63)
+_double: Final = struct.Struct("<d").pack
+
+
+def _varint(number: int) -> bytes:
+    """A number of seven bits a byte, the lowest first; at least 0."""
+    if number < _MORE:
+        return _SMALL[number]
+    found = bytearray()
+    while number > _SEVEN_BITS:
+        found.append(number & _SEVEN_BITS | _MORE)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    """A field, of the first 15, that holds others, or a text."""
+    size = len(content)
+    return _SMALL[field << 3 | _DELIMITED] + (_SMALL[size] if size < _MORE else _varint(size)) + content
+
+
+def _text(value: str) -> bytes:
+    # Half of a pair of surrogates, which JSON can hold, has no bytes.
+    return value.encode("utf-8", "replace")
+
+
+def _any(value: Value) -> bytes:
+    """The message that holds a value of whichever type."""
+    if isinstance(value, str):
+        return _message(1, _text(value))
+    if isinstance(value, bool):
+        return b"\x10\x01" if value else b"\x10\x00"
+    if isinstance(value, int):
+        return b"\x18" + _varint(value if 0 <= value < _MORE else _int64(value))
+    if isinstance(value, float):
+        return b"\x21" + _double(value)
+    return _message(5, b"".join([_element(each) for each in value]))
+
+
+@lru_cache(4096)
+def _element(value: str | int) -> bytes:
+    return _message(1, _any(value))
+
+
+def _int64(value: int) -> int:
+    """A whole number within 64 bits, negative ones as their complement."""
+    return min(max(value, -(2**63)), 2**63 - 1) % 2**64
+
+
+def _attribute(field: int, name: str, value: Value) -> bytes:
+    return _message(field, _message(1, _text(name)) + _message(2, _any(value)))
+
+
+class Key:
+    """The name of a span's attribute, ready to be written with a value."""
+
+    __slots__ = ("_before_double", "_name")
+
+    _FIELD: Final = 9
+
+    def __init__(self, name: str) -> None:
+        """Write the name."""
+        self._name = _message(1, _text(name))
+        self._before_double = _attribute(self._FIELD, name, 0.0)[:-8]
+
+    def of(self, value: Value) -> bytes:
+        """The attribute with a value; of a whole number what fits 64 bits."""
+        return _message(9, self._name + _message(2, _any(value)))
+
+    def double(self, value: float) -> bytes:
+        """The same for a float, at a tenth of the price: a span has ten of them."""
+        return self._before_double + _double(value)
+
+
+_times: Final = struct.Struct("<BQBQ").pack
+_START: Final = 7 << 3 | _FIXED64
+_END: Final = 8 << 3 | _FIXED64
+_IS_ERROR: Final = _message(15, b"\x18\x02")
+_PARENT_IS_LOCAL: Final = _varint(16 << 3 | _FIXED32) + (0x100).to_bytes(4, "little")
+_PARENT_IS_REMOTE: Final = _varint(16 << 3 | _FIXED32) + (0x300).to_bytes(4, "little")
+
+
+@lru_cache(1024)
+def _named(name: str, kind: int) -> bytes:
+    return _message(5, _text(name)) + bytes((6 << 3, kind))
+
+
+def span(  # noqa: PLR0913 - that is what a span has
+    *,
+    name: str,
+    kind: int,
+    trace_id: bytes,
+    span_id: bytes,
+    parent_id: bytes = b"",
+    remote: bool = False,
+    state: str = "",
+    started: int,
+    ended: int,
+    inside: Iterable[bytes],
+    failed: bool,
+) -> bytes:
+    """A span within its scope.
+
+    Args:
+        name: What was done.
+        kind: :data:`SERVER` or :data:`CLIENT`.
+        trace_id: 16 bytes.
+        span_id: 8 bytes.
+        parent_id: The same, or empty for a root.
+        remote: Whether the parent is of another process.
+        state: W3C trace state.
+        started: Unix nanoseconds.
+        ended: The same.
+        inside: Attributes and events.
+        failed: Whether that is an error.
+    """
+    content = b"".join(
+        (
+            _message(1, trace_id),
+            _message(2, span_id),
+            _message(3, _text(state)) if state else b"",
+            _message(4, parent_id) if parent_id else b"",
+            _named(name, kind),
+            _times(_START, started, _END, ended),
+            *inside,
+            _IS_ERROR if failed else b"",
+            _PARENT_IS_REMOTE if remote else _PARENT_IS_LOCAL,
+        )
+    )
+    return _message(2, content)
+
+
+def event(name: str, at: int, attributes: Mapping[str, Value] | None = None) -> bytes:
+    """An event within a span, at Unix nanoseconds."""
+    written = [_attribute(3, key, value) for key, value in (attributes or {}).items()]
+    content = [b"\x09", at.to_bytes(8, "little"), _message(2, _text(name)), *written]
+    return _message(11, b"".join(content))
+
+
+def export(resource: Mapping[str, Value], scope: str, version: str, spans: Iterable[bytes]) -> bytes:
+    """What is posted to a receiver: spans of one scope of one resource."""
+    about = _message(1, b"".join([_attribute(1, key, value) for key, value in resource.items()]))
+    named = _message(1, _message(1, _text(scope)) + _message(2, _text(version)))
+    return _message(1, about + _message(2, named + b"".join(spans)))

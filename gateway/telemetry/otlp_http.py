@@ -1,0 +1,91 @@
+"""Posts spans to an OTLP receiver over HTTP, with headers and certificates of the usual variables."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import re
+import threading
+from typing import TYPE_CHECKING, Final
+
+import requests
+from opentelemetry.util.re import parse_env_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_log = logging.getLogger(__name__)
+
+_SECONDS: Final = 10.0
+_WAITS: Final = (1.0, 2.0, 4.0)
+"""Seconds before each further try."""
+
+_BUSY: Final = frozenset({429, 502, 503, 504})
+"""Answers after which the specification wants another try."""
+
+
+class Sender:
+    """One address that spans are posted to.
+
+    Args:
+        url: The whole address.
+        env: Where ``OTEL_EXPORTER_OTLP_TRACES_*`` and ``OTEL_EXPORTER_OTLP_*`` are looked up: ``HEADERS``,
+            ``TIMEOUT``, ``COMPRESSION``, ``CERTIFICATE``, ``CLIENT_KEY`` and ``CLIENT_CERTIFICATE``.
+
+    Raises:
+        ValueError: A variable has a value that it cannot have.
+    """
+
+    def __init__(self, url: str, env: Mapping[str, str]) -> None:
+        def setting(name: str) -> str:
+            return env.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or env.get(f"OTEL_EXPORTER_OTLP_{name}") or ""
+
+        self._url = url
+        self._shown = re.sub("//.*@", "//", url)  # may hold a password
+        self._timeout = float(setting("TIMEOUT") or _SECONDS)
+        self._compressed = setting("COMPRESSION") == "gzip"
+        self._session = requests.Session()
+        self._session.headers.update({"content-type": "application/x-protobuf", "user-agent": "specroute"})
+        if self._compressed:
+            self._session.headers["content-encoding"] = "gzip"
+        self._session.headers.update(parse_env_headers(setting("HEADERS"), liberal=True))
+        self._session.verify = setting("CERTIFICATE") or True
+        certificate, key = setting("CLIENT_CERTIFICATE"), setting("CLIENT_KEY")
+        if certificate:
+            self._session.cert = (certificate, key) if key else certificate
+        self._stopped = threading.Event()
+        self._failures = 0
+
+    def send(self, body: bytes) -> bool:
+        """Post once, and again where that may help; blocks. Returns whether the receiver took it."""
+        data = gzip.compress(body) if self._compressed else body
+        for wait in (*_WAITS, None):
+            trouble, again = self._post(data)
+            if not trouble:
+                return True
+            if not again or wait is None or self._stopped.wait(wait):
+                break
+        self._failures += 1
+        # Logged at 1, 2, 4, 8, …: a receiver that is gone would else fill the log.
+        if self._failures & (self._failures - 1) == 0:
+            _log.warning("spans are lost, for the %d. time: %s", self._failures, trouble)
+        return False
+
+    def close(self) -> None:
+        """Try no more."""
+        self._stopped.set()
+        self._session.close()
+
+    def _post(self, data: bytes) -> tuple[str, bool]:
+        """What went wrong, or nothing, and whether another try may help."""
+        try:
+            answer = self._session.post(self._url, data, timeout=self._timeout, allow_redirects=False)
+        except requests.Timeout:
+            return f"{self._shown} did not answer within {self._timeout:g} s", False
+        except requests.ConnectionError:
+            return f"no connection to {self._shown}", True
+        except requests.RequestException as error:
+            return f"{self._shown}: {type(error).__name__}", False
+        if 200 <= answer.status_code < 300:
+            return "", False
+        return f"{self._shown} answered {answer.status_code}", answer.status_code in _BUSY

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.telemetry import otlp_http
+from gateway.telemetry.otlp_http import Sender
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def answering(*statuses: int) -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
+    """A receiver that answers with these, the last one for ever, and what it was sent."""
+    left = list(statuses)
+    seen: list[tuple[dict[str, str], bytes]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            seen.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(left.pop(0) if len(left) > 1 else left[0])
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/traces", seen
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp_http, "_WAITS", (0.0, 0.0))
+
+
+def sent(url: str, **env: str) -> bool:
+    sender = Sender(url, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in env.items()})
+    taken = sender.send(b"spans")
+    sender.close()
+    return taken
+
+
+def test_a_body_is_posted_as_protobuf() -> None:
+    with answering(200) as (url, seen):
+        assert sent(url)
+    ((headers, body),) = seen
+    assert body == b"spans"
+    assert headers["content-type"] == "application/x-protobuf"
+    assert "content-encoding" not in headers
+
+
+def test_the_usual_variables_are_heard_those_of_traces_first() -> None:
+    with answering(200) as (url, seen):
+        assert sent(
+            url, HEADERS="authorization=Bearer%20x", TRACES_COMPRESSION="gzip", COMPRESSION="none", TIMEOUT="5"
+        )  # fmt: skip
+    ((headers, body),) = seen
+    assert headers["authorization"] == "Bearer x"
+    assert headers["content-encoding"] == "gzip"
+    assert gzip.decompress(body) == b"spans"
+
+
+def test_certificates_are_those_of_the_variables() -> None:
+    env = {"CERTIFICATE": "ca", "CLIENT_CERTIFICATE": "crt", "CLIENT_KEY": "key"}
+    sender = Sender("https://x", {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in env.items()})
+    assert (sender._session.verify, sender._session.cert) == ("ca", ("crt", "key"))
+    sender = Sender("https://x", {"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": "both"})
+    assert (sender._session.verify, sender._session.cert) == (True, "both")
+
+
+@pytest.mark.parametrize("busy", [429, 502, 503, 504])
+def test_a_busy_receiver_is_asked_again(busy: int) -> None:
+    with answering(busy, busy, 200) as (url, seen):
+        assert sent(url)
+    assert len(seen) == 3
+
+
+def test_one_that_stays_busy_is_given_up() -> None:
+    with answering(503) as (url, seen):
+        assert not sent(url)
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 500])
+def test_what_it_refuses_is_not_sent_again(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    with answering(status) as (url, seen):
+        shown = url.replace("//", "//user:key-canary@")
+        assert not sent(shown, HEADERS="authorization=key-canary")
+    assert len(seen) == 1
+    assert f"/v1/traces answered {status}" in caplog.text
+    assert "key-canary" not in caplog.text
+
+
+def test_a_dead_receiver_is_tried_again_and_told_of_at_1_2_4(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    sender = Sender(url, {})
+    assert not any([sender.send(b"x") for _ in range(5)])  # noqa: C419 - all of them
+    assert [message.split(":")[0] for message in caplog.messages] == [
+        f"spans are lost, for the {number}. time" for number in (1, 2, 4)
+    ]
+    sender.close()
+
+
+def test_one_that_does_not_answer_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert not sent(f"http://127.0.0.1:{server.getsockname()[1]}", TIMEOUT="0.01")
+    assert "did not answer within 0.01 s" in caplog.text
+
+
+def test_a_dead_receiver_is_named_without_its_password(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"127.0.0.1:{server.getsockname()[1]}"
+    assert not sent(f"http://user:key-canary@{host}/v1/traces")
+    assert f"no connection to http://{host}/v1/traces" in caplog.text
+    assert "key-canary" not in caplog.text
+
+
+def test_an_address_that_is_none_costs_the_spans_alone(caplog: pytest.LogCaptureFixture) -> None:
+    assert not sent("http://[::1")
+    assert "spans are lost" in caplog.text
+
+
+def test_a_close_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp_http, "_WAITS", (600.0,))
+    waits = threading.Event()
+
+    class Waiting(Sender):
+        def _post(self, data: bytes) -> tuple[str, bool]:
+            waits.set()
+            return super()._post(data)
+
+    with answering(503) as (url, _):
+        sender = Waiting(url, {})
+        taken: list[Any] = []
+        thread = threading.Thread(target=lambda: taken.append(sender.send(b"x")))
+        thread.start()
+        assert waits.wait(20)
+        sender.close()
+        thread.join(20)
+    assert taken == [False]
