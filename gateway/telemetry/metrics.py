@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gateway.core.decide import Decision
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 def histograms_of(genai: names.GenAi) -> tuple[names.Metric, ...]:
     """The histograms that :class:`Metrics` feeds."""
     return tuple(each for each in (*names.METRICS, *genai.metrics) if each.kind == names.HISTOGRAM)
+
+
+@lru_cache(4096)
+def _positions(labels: Values, count: int) -> tuple[Values, ...]:
+    """The labels with each position of a draft."""
+    return tuple([(*labels, str(position)) for position in range(count)])
 
 
 class Metrics:
@@ -128,8 +135,9 @@ class Metrics:
         tallies[names.STEPS][labels] += speculation.steps
         tallies[names.DRAFTED][labels] += speculation.drafted
         tallies[names.ACCEPTED][labels] += speculation.accepted
-        for position, accepted in enumerate(speculation.accepted_by_position):
-            tallies[names.ACCEPTED_AT][*labels, str(position)] += accepted
+        accepted, by_position = speculation.accepted_by_position, tallies[names.ACCEPTED_AT]
+        for values, count in zip(_positions(labels, len(accepted)), accepted, strict=True):
+            by_position[values] += count
 
     def _count_genai(self, record: Record, sample: tuple[int, float] | None, request: Request) -> None:
         genai, outcome, usage = self._genai, record.outcome, record.outcome.usage

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pytest
 
 HERE = Path(__file__).parent
-BENCHMARKS = {"test_decide.py"}
+BENCHMARKS = {"test_decide.py", "test_telemetry.py"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
