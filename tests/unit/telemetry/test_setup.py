@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from opentelemetry import metrics, trace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from prometheus_client import REGISTRY, generate_latest
 
 from gateway.core.outcome import Attempt, Outcome
-from gateway.telemetry import trace_context
+from gateway.telemetry import otlp_http, trace_context
 from gateway.telemetry.setup import setup
 
 if TYPE_CHECKING:
@@ -188,6 +191,68 @@ def test_a_receiver_that_never_answers_does_not_hold_up_records(
     found = series(telemetry.exposition())
     assert found["specroute_requests_total backend=eagle method=eagle3 status=ok workload=math"] == 5000
     assert 2 * (5000 - 2048 - 256) <= found["specroute_spans_dropped_total"] <= 2 * (5000 - 2048)
+    telemetry.close(timeout=0.05)
+
+
+class Trouble(BaseHTTPRequestHandler):
+    """A receiver that takes every second export after a while, drop by drop, and refuses the others."""
+
+    taken: ClassVar[list[int]] = []
+    turns: ClassVar[Iterator[int]] = itertools.count()
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        good = next(self.turns) % 2 == 0
+        if good:
+            request = ExportTraceServiceRequest.FromString(body)
+            self.taken.append(sum(len(s.spans) for r in request.resource_spans for s in r.scope_spans))
+        self.send_response(200 if good else 500)
+        self.send_header("content-length", "5")
+        self.end_headers()
+        for drop in b"slow!":
+            self.wfile.write(bytes((drop,)))
+            self.wfile.flush()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def troubled() -> Iterator[str]:
+    Trouble.taken.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trouble) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def dead() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("kind", ["receiver", "troubled", "dead", "black_hole"])
+def test_every_span_is_delivered_or_counted_and_no_more_requests_are_held_than_allowed(
+    kind: str, request: pytest.FixtureRequest, record: Record, series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp_http, "_WAITS", (0.0,))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "600")
+    found = request.getfixturevalue(kind)
+    telemetry = setup(otlp_endpoint=getattr(found, "endpoint", found))
+    queue = telemetry._queue
+    assert queue is not None
+    most = 0
+    for _ in range(3000):
+        telemetry.on_record(record)
+        most = max(most, len(queue._queue))
+    queue.close()
+    counted = series(telemetry.exposition())
+    assert counted["specroute_requests_total backend=eagle method=eagle3 status=ok workload=math"] == 3000
+    delivered = {"receiver": lambda: len(found.spans), "troubled": lambda: sum(Trouble.taken)}
+    assert delivered.get(kind, lambda: 0)() + counted["specroute_spans_dropped_total"] == 6000
+    assert most <= 300
     telemetry.close(timeout=0.05)
 
 
