@@ -29,6 +29,9 @@ TIMEOUT: Final = 2.0
 SPOKESMAN: Final = 0
 """The worker that the status page shows: it asks several times a second, and must see one and the same."""
 
+_END: Final = "# EOF"
+"""Last line of OpenMetrics; Prometheus' own format has none."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -61,7 +64,7 @@ class Siblings:
                 await self._forward(scope, receive, send)
                 return
             if asked == ("GET", "/metrics"):
-                await self._metrics(send)
+                await self._metrics(scope, send)
                 return
             if asked == ("POST", "/-/reload"):
                 others = [address for number, address in enumerate(self._addresses) if number != self._own]
@@ -104,8 +107,10 @@ class Siblings:
         finally:
             await answer.aclose()
 
-    async def _metrics(self, send: Send) -> None:
-        asking = (self._ask("GET", address + "/metrics") for address in self._addresses)
+    async def _metrics(self, scope: Scope, send: Send) -> None:
+        # The format that is asked for decides whether there are exemplars.
+        accept = next((value for name, value in scope["headers"] if name == b"accept"), b"*/*")
+        asking = (self._ask("GET", address + "/metrics", accept) for address in self._addresses)
         answers = [
             (number, answer)
             for number, answer in enumerate(await asyncio.gather(*asking))
@@ -117,9 +122,9 @@ class Siblings:
         await send({"type": "http.response.start", "status": 200 if answers else 503, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _ask(self, method: str, url: str) -> httpx.Response | None:
+    async def _ask(self, method: str, url: str, accept: bytes = b"*/*") -> httpx.Response | None:
         try:
-            return await self._client.request(method, url, headers={HEADER.decode(): "1"})
+            return await self._client.request(method, url, headers={HEADER: b"1", b"accept": accept})
         except httpx.HTTPError as error:
             _log.warning("worker at %s gives no answer: %r", url, error)
             return None
@@ -130,12 +135,19 @@ def _of_the_page(path: str) -> bool:
 
 
 def merged(texts: Iterable[tuple[int, str]]) -> str:
-    """Metrics of several workers in one text of Prometheus' format, told apart by the label ``worker``."""
+    """Metrics of several workers in one text, told apart by the label ``worker``.
+
+    Args:
+        texts: Number and text of each worker; all as OpenMetrics, or none.
+    """
     families: dict[str, tuple[dict[str, None], list[str]]] = {}
+    ends = False
     for number, text in texts:
         samples: list[str] = []
         for line in text.splitlines():
-            if line.startswith("# "):
+            if line == _END:
+                ends = True
+            elif line.startswith("# "):
                 comments, samples = families.setdefault(line.split(" ", 3)[2], ({}, []))
                 comments[line] = None
             elif line:
@@ -143,12 +155,13 @@ def merged(texts: Iterable[tuple[int, str]]) -> str:
     if not families:
         return ""
     lines = [line for comments, samples in families.values() for line in (*comments, *samples)]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *[_END] * ends, ""])
 
 
 def _labelled(sample: str, number: int) -> str:
+    # Braces behind the value are those of an exemplar.
     name, brace, rest = sample.partition("{")
-    if not brace:
+    if not brace or " " in name:
         name, _, value = sample.partition(" ")
         return f'{name}{{worker="{number}"}} {value}'
     separator = "" if rest.startswith("}") else ","

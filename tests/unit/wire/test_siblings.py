@@ -2,6 +2,7 @@ import asyncio
 
 import httpx
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.wire.siblings import HEADER, Siblings, merged
@@ -49,16 +50,47 @@ def test_the_metrics_of_all_are_one_text_that_can_be_read():
     assert merged([(0, ONE), (3, TWO)]).count("# HELP") == 3
 
 
+OPEN = """\
+# HELP h Third.
+# TYPE h histogram
+h_bucket{le="1.0"} 1.0 # {trace_id="%s"} 0.5 1.0
+h_bucket{le="+Inf"} 1.0
+h_count 1.0
+h_sum 0.5
+# HELP a Some.
+# TYPE a counter
+a_total 2.0 # {trace_id="ab"} 1.0
+# EOF
+"""
+
+
+def test_exemplars_of_all_are_in_one_text_with_one_end():
+    text = merged([(0, OPEN % "aa"), (1, OPEN % "bb")])
+    assert text.endswith("# EOF\n")
+    assert text.count("# EOF") == 1
+    found = {
+        (sample.name, sample.labels["worker"]): sample.exemplar.labels["trace_id"]
+        for family in openmetrics(text)
+        for sample in family.samples
+        if sample.exemplar
+    }
+    assert found == {
+        ("h_bucket", "0"): "aa", ("h_bucket", "1"): "bb", ("a_total", "0"): "ab", ("a_total", "1"): "ab",
+    }  # fmt: skip
+
+
 class Others:
     """Workers that answer with what they are given, or not at all."""
 
     def __init__(self, *answers):
         self.asked = []
+        self.accepts = set()
         self._answers = answers
 
     def __call__(self, request):
         number = int(request.url.host[1:])
         self.asked.append((request.method, number, request.url.path, HEADER.decode() in request.headers))
+        self.accepts.add(request.headers["accept"])
         answer = self._answers[number]
         if isinstance(answer, Exception):
             raise answer
@@ -88,6 +120,14 @@ async def test_metrics_are_asked_of_all_who_answer():
     assert answer.headers[b"content-length"] == b"%d" % len(answer.body)
     assert answer.body.decode() == merged([(0, ONE), (1, ONE)])
     assert sorted(others.asked) == [("GET", number, "/metrics", True) for number in range(3)]
+
+
+async def test_metrics_are_asked_for_in_the_format_that_is_asked_for():
+    others = Others(OPEN, OPEN)
+    accept = "application/openmetrics-text; version=1.0.0"
+    answer = await ask(worker(others, 2), "GET", "/metrics", [(b"accept", accept.encode())])
+    assert others.accepts == {accept}
+    assert answer.body.endswith(b"# EOF\n")
 
 
 async def test_where_nobody_answers_there_are_none():
