@@ -103,6 +103,7 @@ class Choice:
         winners: By workload, prompt length and load.
         singles: The best single configuration at each load.
         everywhere: The best single configuration over all loads.
+        by_band: The same for each load band, where another one is faster there by more than the precision.
         mixing_pays: Whether the best of each workload beats the best single one beyond noise at some load.
         excluded: What was too broken to be chosen.
         schedule: Rows (first batch size, last, N) of engine-side adaptive N, where that gains more than
@@ -113,6 +114,7 @@ class Choice:
     winners: tuple[Winner, ...]
     singles: tuple[Single, ...]
     everywhere: Candidate
+    by_band: tuple[Candidate, ...]
     mixing_pays: bool
     excluded: tuple[Excluded, ...]
     schedule: tuple[tuple[int, int, int], ...]
@@ -165,6 +167,7 @@ def choose(evidence: Evidence, mix: Mapping[str, float] | None = None) -> Choice
         winners=winners,
         singles=singles,
         everywhere=everywhere,
+        by_band=tuple(_at_load(short, everywhere, band.level, mix, evidence.precision) for band in bands),
         mixing_pays=any(one.loss > evidence.precision for one in singles),
         excluded=excluded,
         schedule=_schedule(short, everywhere, bands, mix, evidence.precision),
@@ -275,6 +278,21 @@ def _everywhere(
         if all(who in seconds for _, seconds in tables):
             losses[who] = sum(math.log(seconds[who] * single.speedup) for single, seconds in tables)
     return min(losses, key=lambda one: losses[one], default=singles[-1].candidate)
+
+
+def _at_load(
+    cells: Sequence[Measurement],
+    everywhere: Candidate,
+    level: int,
+    mix: Mapping[str, float] | None,
+    precision: float,
+) -> Candidate:
+    """What everything should run on at one load: what is usual, unless another one is faster beyond noise."""
+    seconds, _ = _totals(cells, level, mix)
+    best = min(seconds, key=lambda one: seconds[one], default=everywhere)
+    if seconds.get(everywhere, math.inf) > seconds.get(best, math.inf) * (1.0 + precision):
+        return best
+    return everywhere
 
 
 def _schedule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from backends.fleet_file import write_fleet
 from backends.manifests import to_yaml
@@ -67,12 +67,13 @@ def _has_baseline(plan: FleetPlan) -> bool:
 
 
 def _default(choice: Choice, plan: FleetPlan | None) -> dict[str, Any]:
-    ordered = _ordered(plan.chosen.servers) if plan is not None else [choice.everywhere]
-    return {"name": "default", "prefer": [*_selectors(ordered), "any"]}
+    if plan is not None:
+        return {"name": "default", "prefer": [*_selectors(_always(_ordered(plan.chosen.servers))), "any"]}
+    return {"name": "default", "prefer": [*_selectors(_usual(choice)), "any"]}
 
 
 def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[dict[str, Any]]:
-    """A route for each workload that another configuration than the usual one serves better."""
+    """A route for each workload that other configurations than the usual ones serve better."""
     if plan is not None:
         if plan.is_homogeneous:
             return
@@ -80,29 +81,73 @@ def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[dict[str, Any]]:
         for workload, shares in plan.shares.items():
             ordered = sorted(shares, key=lambda one, by=shares: -by[one])  # type: ignore[misc]
             if ordered[0] != usual[0]:
-                yield _route(workload, ordered)
+                yield _route(workload, _always(ordered))
         return
-    if not choice.mixing_pays:
-        return
-    level = choice.bands[len(choice.bands) // 2].level
     for workload in choice.workloads:
-        winner = choice.winner(workload, level)
-        if winner is not None and winner.candidate != choice.everywhere:
-            yield _route(workload, [winner.candidate, choice.everywhere])
+        preferred = by_load(choice, workload)
+        if preferred != _usual(choice):
+            rest = [one for one in _always([choice.everywhere]) if one not in preferred]
+            yield _route(workload, [*preferred, *rest])
 
 
-def _route(workload: str, ordered: Sequence[Candidate]) -> dict[str, Any]:
+class Preference(NamedTuple):
+    """A configuration, and up to how many requests on a server it is preferred; None for any number."""
+
+    candidate: Candidate
+    upto: int | None = None
+
+
+def by_load(choice: Choice, workload: str) -> list[Preference]:
+    """What is preferred for a workload as the load of a server grows.
+
+    The baseline where nothing is faster beyond noise; else what is usual at that load, or was preferred at
+    the one before, if that may be as fast as the fastest.
+    """
+    picks: list[Candidate] = []
+    for band, usual in zip(choice.bands, choice.by_band, strict=True):
+        found = choice.winner(workload, band.level)
+        if found is None or found.candidate.is_baseline:
+            picks.append(usual if found is None else BASELINE)
+            continue
+        as_fast = (usual, *picks[-1:])
+        picks.append(next((one for one in as_fast if one in found.tied), found.candidate))
+    return _stepped(choice, picks)
+
+
+def _usual(choice: Choice) -> list[Preference]:
+    """What is preferred for everything as the load of a server grows."""
+    return _stepped(choice, choice.by_band)
+
+
+def _stepped(choice: Choice, picks: Sequence[Candidate]) -> list[Preference]:
+    """One configuration after the other as the load grows; in the end those that are for lower loads."""
+    steps: list[Preference] = []
+    for band, who in zip(choice.bands, picks, strict=True):
+        if steps and steps[-1].candidate == who:
+            steps.pop()
+        steps.append(Preference(who, band.last))
+    lower = dict.fromkeys(one.candidate for one in steps if one.candidate != steps[-1].candidate)
+    return [*steps, *_always(lower)]
+
+
+def _always(ordered: Iterable[Candidate]) -> list[Preference]:
+    return [Preference(one) for one in ordered]
+
+
+def _route(workload: str, preferred: Sequence[Preference]) -> dict[str, Any]:
     return {
         "name": workload.replace("_", "-"),
         "match": {"workload": workload},
-        "prefer": [*_selectors(ordered), "any"],
+        "prefer": [*_selectors(preferred), "any"],
     }
 
 
-def _selectors(ordered: Sequence[Candidate]) -> list[dict[str, Any]]:
+def _selectors(preferred: Sequence[Preference]) -> list[dict[str, Any]]:
     return [
-        {"method": one.method} | ({"draft_tokens": one.draft_tokens} if one.draft_tokens else {})
-        for one in ordered
+        {"method": one.method}
+        | ({"draft_tokens": one.draft_tokens} if one.draft_tokens else {})
+        | ({"max_in_flight": upto} if upto is not None else {})
+        for one, upto in preferred
     ]
 
 

@@ -238,3 +238,72 @@ def test_long_prompts_with_another_winner_are_said() -> None:
     cells = [*table(ALIKE), cell(BASELINE, "code", 1.0, prompt="8k"), cell(DFLASH, "code", 2.0, prompt="8k")]
     found = choose(evidence(*cells))
     assert workloads_of_long_prompts(found) == ["code with 8k prompts at 8: dflash-7 instead of mtp-3"]
+
+
+def flipping() -> Evidence:
+    """Chat whose winner changes with the load, code whose does not, tools for which no draft pays under load."""
+    low = {
+        MTP: {"code": 2.0, "chat": 1.4, "tool_use": 1.5},
+        DFLASH: {"code": 1.4, "chat": 2.0, "tool_use": 1.2},
+    }
+    high = {
+        MTP: {"code": 1.6, "chat": 1.5, "tool_use": 0.9},
+        DFLASH: {"code": 1.1, "chat": 0.9, "tool_use": 0.7},
+    }
+    return evidence(*table(low, level=1), *table(high, level=32))
+
+
+def preferred(text: str, name: str) -> list[tuple[str, int | None]]:
+    loaded = load_policy(text)
+    assert isinstance(loaded, Loaded), loaded
+    (found,) = (one for one in loaded.value.routes if one.name == name)
+    return [(one.method, one.max_in_flight) for one in found.prefer if one.method is not None]
+
+
+def test_the_policy_follows_the_load() -> None:
+    found = choose(flipping())
+    assert found.everywhere == MTP
+    text = policy(found, None, (), TARGET)
+    assert preferred(text, "default") == [("mtp", None)]
+    assert preferred(text, "chat") == [("dflash", 5), ("mtp", None), ("dflash", None)]
+    assert preferred(text, "tool-use") == [("mtp", 5), ("none", None), ("mtp", None)]
+    assert "name: code" not in text
+
+
+def test_one_configuration_for_everything_may_change_with_the_load_too() -> None:
+    found = choose(
+        evidence(
+            *table({MTP: {"code": 2.0}, DFLASH: {"code": 3.0}}, level=1),
+            *table({MTP: {"code": 1.5}, DFLASH: {"code": 0.8}}, level=32),
+        )
+    )
+    assert found.by_band == (DFLASH, MTP)
+    assert preferred(policy(found, None, (), TARGET), "default") == [
+        ("dflash", 5),
+        ("mtp", None),
+        ("dflash", None),
+    ]
+
+
+def test_what_may_be_as_fast_is_no_reason_to_change_with_the_load() -> None:
+    found = choose(
+        evidence(
+            *table({MTP: {"code": 2.0, "chat": 2.0}, DFLASH: {"code": 1.99, "chat": 2.01}}, level=1),
+            *table({MTP: {"code": 1.5, "chat": 1.49}, DFLASH: {"code": 1.49, "chat": 1.5}}, level=32),
+        )
+    )
+    text = policy(found, None, (), TARGET)
+    assert "max_in_flight" not in text
+    assert text.count("name:") == 1
+
+
+def test_what_is_best_under_low_and_high_load_comes_twice() -> None:
+    found = choose(
+        evidence(
+            *table({MTP: {"code": 2.0, "chat": 2.0}, DFLASH: {"code": 1.5, "chat": 1.5}}, level=1),
+            *table({MTP: {"code": 2.0, "chat": 1.5}, DFLASH: {"code": 1.5, "chat": 2.0}}, level=8),
+            *table({MTP: {"code": 2.0, "chat": 2.0}, DFLASH: {"code": 1.5, "chat": 1.5}}, level=32),
+        )
+    )
+    text = policy(found, None, (), TARGET)
+    assert preferred(text, "chat") == [("mtp", 2), ("dflash", 16), ("mtp", None), ("dflash", None)]
