@@ -58,6 +58,15 @@ class Conversation:
         """The client sends a part of its body."""
         self._inbox.put_nowait({"type": "http.request", "body": data, "more_body": more})
 
+    def whole_body(self):
+        """Take what the client said, if that is all of its body."""
+        said = self._inbox.get_nowait() if self._inbox.qsize() == 1 else {}
+        if said.get("more_body") is False:
+            return said["body"]
+        if said:
+            self._inbox.put_nowait(said)
+        return None
+
     def leave(self):
         """The client closes its connection."""
         self._inbox.put_nowait({"type": "http.disconnect"})
@@ -100,6 +109,9 @@ class _Pipe:
         self._conversation = conversation
         self._room = None
         self.lost = None
+
+    def request_body(self):
+        return self._conversation.whole_body()
 
     def start(self, status, headers):
         self._conversation.take({"type": "http.response.start", "status": status, "headers": headers})

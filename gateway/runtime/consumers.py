@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import suppress
+from contextvars import Context
 from typing import TYPE_CHECKING, Final
-
-from gateway.runtime.tasks import cancel, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BATCH: Final = 2
-"""Records handled before other tasks get a turn: a stream waits for at most this many."""
+"""Records handled in one turn of the loop: a stream waits for at most this many."""
 
 
 class Consumers:
-    """A bounded queue of Records and the one task that reads it.
+    """A bounded queue of Records, read in turns of the loop: a task would cost a record more than its wait.
 
     Args:
         record_handlers: Called with each Record in turn, in this order. They must not block. One that
@@ -36,10 +36,12 @@ class Consumers:
         self._failures = [0] * len(self._handlers)
         self._queue: deque[Record] = deque()
         self._capacity = capacity
-        self._awake = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._context = Context()  # what handlers log has nothing to do with the request that ends just then
+        self._reading = False
+        self._all_read = asyncio.Event()
         self._closed = False
         self._dropped = 0
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def dropped(self) -> int:
@@ -52,11 +54,13 @@ class Consumers:
             self._dropped += 1
             return
         self._queue.append(record)
-        self._awake.set()
+        if not self._reading:
+            self._read_on()
 
     def start(self) -> None:
-        """Start the task that reads; needs a running loop."""
-        self._task = spawn(self._consume(), name="consumers")
+        """Begin to read; needs a running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._read_on()
 
     async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - what is left then is counted, not raised
         """Refuse further Records and wait until those queued are handled.
@@ -65,24 +69,28 @@ class Consumers:
             timeout: Seconds after which those left are dropped and counted.
         """
         self._closed = True
-        self._awake.set()
-        if self._task is not None:
-            await asyncio.wait((self._task,), timeout=timeout)
-            await cancel(self._task)
+        if self._reading:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._all_read.wait()
         self._dropped += len(self._queue)
         self._queue.clear()
 
-    async def _consume(self) -> None:
-        while True:
-            await self._awake.wait()
-            for _ in range(min(_BATCH, len(self._queue))):
-                self._handle(self._queue.popleft())
-            if self._queue:
-                await asyncio.sleep(0)
-            elif self._closed:
-                return
-            else:
-                self._awake.clear()
+    def _read_on(self) -> None:
+        if self._loop is not None:
+            self._reading = True
+            self._loop.call_soon(self._turn, context=self._context)
+
+    def _turn(self) -> None:
+        queue = self._queue
+        for _ in range(min(_BATCH, len(queue))):
+            self._handle(queue.popleft())
+        if queue:
+            self._read_on()
+            return
+        self._reading = False
+        if self._closed:
+            self._all_read.set()
 
     def _handle(self, record: Record) -> None:
         for index, handler in enumerate(self._handlers):

@@ -142,7 +142,9 @@ class Fleet:
         """A request was sent to a backend."""
         in_flight = self._count(name, 1)
         if (state := self._state(name)) is not None:
-            tried = self._stepped(state, _DISPATCHED)
+            tried = state.breaker
+            if tried.reason:  # one that is closed does not care
+                tried = self._stepped(state, _DISPATCHED)
             self._publish(state.counted(in_flight, state.since_load + 1, tried))
 
     def finished(self, name: str, attempt: Attempt) -> None:
@@ -215,9 +217,10 @@ class Fleet:
         return min(waits, default=None)
 
     def _count(self, name: str, by: int) -> int:
-        count = self.in_flight(name) + by
-        self._in_flight[name] = count
-        if not count:
+        count = self._in_flight.get(name, 0) + by
+        if count:
+            self._in_flight[name] = count
+        else:
             del self._in_flight[name]
         self.on_count(name, count)
         return count

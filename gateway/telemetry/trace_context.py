@@ -34,7 +34,7 @@ def begin(traceparent: str, tracestate: str, random: bytes, *, ratio: float = 1.
         ratio: Share of the traces that begin here to export, 0 to 1; a caller's choice is kept.
     """
     span_id = new_span_id(random[16:24])
-    parent = _parse(traceparent)
+    parent = _parse(traceparent) if traceparent else None
     if parent is None:
         trace_id = _not_zero(random[:16]).hex()
         return Trace(trace_id, span_id, sampled=_in_ratio(trace_id, ratio))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.wire.reading import Reading
+if TYPE_CHECKING:
+    from gateway.wire.reading import Reading
 
 _TEXTS: Final = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_content":"')
 """Beginnings of what events differ in; of the first two the opening of an answer consists."""
@@ -30,9 +31,9 @@ class Alike:
         "_after", "_alike", "_before", "_close", "_heads", "_keeps", "_lessons", "_start", "_tail", "reading",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, reading: Reading) -> None:
         """Know nothing yet."""
-        self.reading = Reading()
+        self.reading = reading
         self._lessons = _LESSONS
         self._alike = False
         self._before = self._after = b""

@@ -6,26 +6,24 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core.features import GENERATING
 from gateway.core.outcome import Attempt
-from gateway.core.values import value
 from gateway.runtime import clock
 from gateway.wire import errors
 from gateway.wire import headers as names
 from gateway.wire.patience import Patience
+from gateway.wire.plan import Answer
 from gateway.wire.pouring import KeptBackError, pour
-from gateway.wire.reading import decode
+from gateway.wire.reading import Reading, decode
+from gateway.wire.sse import StreamTap
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from gateway.core.fleet import Backend
-    from gateway.core.policy import Timeouts
-    from gateway.runtime.alarms import Alarms
     from gateway.wire.client import Client
     from gateway.wire.headers import Headers
-    from gateway.wire.reading import Reading
+    from gateway.wire.plan import Plan
     from gateway.wire.resume import Splice
-    from gateway.wire.sse import StreamTap
     from gateway.wire.upstream import UpstreamResponse
 
     Send = Callable[[UpstreamRequest, float], Awaitable[UpstreamResponse]]
@@ -49,51 +47,19 @@ STATUSES: Final = range(200, 600)
 """Those that an answer may have; interim ones are no answers."""
 
 
-@value(frozen=True, slots=True)
-class Answer:
-    """An answer held back: its status says that another backend may do better."""
-
-    status: int
-    headers: Headers
-    body: bytes
-
-
-@value(frozen=True, slots=True)
-class Plan:
-    """What every attempt at a request has in common.
-
-    Attributes:
-        stream: The request asked for a stream, so that a first byte is due early.
-        choices: How many the answer has.
-        usage: The client asked for the usage at the end of its stream.
-        deadline: Monotonic seconds at which the whole request must have ended.
-        dress: Adds our headers to a backend's before they go to the client.
-        alarms: Those of the loop.
-    """
-
-    endpoint: str
-    stream: bool
-    choices: int
-    usage: bool
-    timeouts: Timeouts
-    deadline: float
-    dress: Callable[[Headers, Backend], Headers]
-    alarms: Alarms
-
-
 class Trial:
     """One attempt in progress; :meth:`run` may be cancelled at any moment and leaves a true account.
 
     Attributes:
         started: Monotonic seconds at which the attempt began.
-        tap: Reads the answer if it is a stream of events.
+        reading: What was read of the answer.
         held: An answer that was not passed on.
         event_stream: Whether the client gets a stream of events.
     """
 
     __slots__ = (
-        "_client", "_plan", "_request", "_retry_after", "_span_id", "backend", "error", "event_stream",
-        "held", "phase", "started", "status", "tap",
+        "_client", "_plan", "_request", "_retry_after", "_span_id", "_tap", "backend", "error",
+        "event_stream", "held", "phase", "reading", "started", "status",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +69,7 @@ class Trial:
         request: UpstreamRequest,
         client: Client,
         span_id: str,
-        tap: StreamTap | Splice,
+        splice: Splice | None = None,
     ) -> None:
         self._plan = plan
         self.backend = backend
@@ -115,14 +81,18 @@ class Trial:
         self.error = "client_gone"
         self.status = 0
         self._retry_after: float | None = None
-        self.tap = tap
+        self._tap: StreamTap | Splice | None = splice
+        self.reading = splice.reading if splice is not None else Reading()
         self.held: Answer | None = None
         self.event_stream = client.delivered  # what is gone on with is one
 
     @property
-    def reading(self) -> Reading:
-        """What was read of the answer."""
-        return self.tap.reading
+    def tap(self) -> StreamTap | Splice:
+        """Reads the answer if it is a stream of events."""
+        if self._tap is None:
+            plan = self._plan
+            self._tap = StreamTap(self.reading, strip_usage=plan.strip_usage, tape=plan.tape)
+        return self._tap
 
     def attempt(self) -> Attempt:
         """The account as it stands."""
@@ -148,6 +118,7 @@ class Trial:
         patience = Patience(
             self._client,
             self._plan.alarms,
+            now=self.started,
             first_byte=timeouts.first_byte if self._plan.stream else timeouts.total,
             idle=timeouts.idle,
             deadline=self._plan.deadline,
@@ -193,8 +164,9 @@ class Trial:
         self._client.quiet = False
         if response.status not in STATUSES:
             raise UpstreamError("headers", "protocol", f"status {response.status}")
-        content_type = (names.first(response.headers, b"content-type") or b"").lower()
-        encoded = names.first(response.headers, b"content-encoding") not in {None, b"identity"}
+        fields = dict(reversed(response.headers))
+        content_type = fields.get(b"content-type", b"").lower()
+        encoded = fields.get(b"content-encoding", b"identity") != b"identity"
         if encoded and self._client.started:
             raise UpstreamError("headers", "protocol", "a compressed answer to a stream that has begun")
         if response.status >= 400:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.runtime import clock, tasks
 from gateway.wire import errors
-from gateway.wire.headers import first
 from gateway.wire.pipe import BODILESS
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ class Client:
 
         A client that leaves meanwhile sets :attr:`gone`.
         """
+        if self.pipe is not None and (whole := self.pipe.request_body()) is not None:
+            return whole if len(whole) <= limit else errors.too_large(limit)
         parts: list[bytes] = []
         size = 0
         while True:
@@ -226,9 +227,8 @@ class Client:
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer, with its length unless it has none or the headers tell it."""
-        told = status in BODILESS or (self.bare and not body) or first(headers, b"content-length") is not None
-        length = [] if told else [(b"content-length", b"%d" % len(body))]
-        await self.start(status, [*headers, *length])
+        told = status in BODILESS or (self.bare and not body) or b"content-length" in dict(headers)
+        await self.start(status, headers if told else [*headers, (b"content-length", b"%d" % len(body))])
         await self.finish(body)
 
 

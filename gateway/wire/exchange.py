@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from os import urandom
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +38,7 @@ class Exchange:
     Attributes:
         endpoint: Name of the endpoint.
         target: Path and query as the client sent them.
+        fields: Its headers by name; of several with one name the first.
         attempts: Backends tried, oldest first.
         trial: The last of them, once there is one.
         dispatched: Monotonic seconds at which the attempt began that gave the first byte.
@@ -57,13 +59,13 @@ class Exchange:
         query = names.without_secrets(scope.get("query_string", b""))
         self.target = (path + b"?" + query if query else path).decode("ascii", "replace")
         self.headers: Headers = scope["headers"]
-        self.request_id = request_id(names.first(self.headers, names.REQUEST_ID))
+        self.fields: dict[bytes, bytes] = dict(reversed(self.headers))
+        fields = self.fields
+        self.request_id = request_id(fields.get(names.REQUEST_ID))
         self.trace = trace_context.begin(
-            (names.first(self.headers, names.TRACEPARENT) or b"").decode("latin-1"),
-            b",".join(value for name, value in self.headers if name == names.TRACESTATE).decode("latin-1"),
-            urandom(trace_context.BYTES),
+            fields.get(names.TRACEPARENT, b"").decode("latin-1"), self._states, urandom(trace_context.BYTES),
             ratio=trace_ratio,
-        )
+        )  # fmt: skip
         trace_context.CURRENT.set(self.trace)
         self.attempts: list[Attempt] = []
         self.trial: Trial | None = None
@@ -74,6 +76,13 @@ class Exchange:
         self._decision: Decision | NoCandidate | None = None
         self._snapshot: Snapshot | None = None
         self._problem: errors.Problem | None = None
+
+    @property
+    def _states(self) -> str:
+        """All that the caller says of the state of its trace."""
+        if names.TRACESTATE not in self.fields:
+            return ""
+        return b",".join(value for name, value in self.headers if name == names.TRACESTATE).decode("latin-1")
 
     def decided(
         self,
@@ -95,12 +104,12 @@ class Exchange:
         if self.client.bare and (length := names.first(headers, b"content-length")) is not None:
             dressed.append((b"content-length", length))
         dressed.append((names.REQUEST_ID, self.request_id.encode()))
-        if self._decision is not None:
-            dressed.append((names.POLICY, self._decision.policy_revision.encode()))
-        if self._classification.label:
-            dressed.append((names.WORKLOAD, self._classification.label.encode()))
-        if backend is not None:
-            dressed.append((names.BACKEND, backend.name.encode()))
+        decision = self._decision
+        dressed += _ours(
+            None if decision is None else decision.policy_revision,
+            self._classification.label,
+            None if backend is None else backend.name,
+        )
         return dressed
 
     async def refuse(self, problem: errors.Problem) -> None:
@@ -218,6 +227,13 @@ class Exchange:
         if error == "error_event:4xx" or (400 <= trial.status < 500 and trial.status != 429):
             return outcomes.CLIENT_ERROR, error
         return outcomes.UPSTREAM_ERROR, error
+
+
+@lru_cache(maxsize=4096)
+def _ours(revision: str | None, label: str, backend: str | None) -> tuple[tuple[bytes, bytes], ...]:
+    """Headers that say how a request was routed, as far as that is known."""
+    said = ((names.POLICY, revision), (names.WORKLOAD, label or None), (names.BACKEND, backend))
+    return tuple((name, value.encode()) for name, value in said if value is not None)
 
 
 def _undecided(problem: errors.Problem | None) -> NoCandidate:

@@ -12,9 +12,9 @@ from gateway.telemetry import trace_context
 from gateway.wire import body as bodies
 from gateway.wire import errors, forms
 from gateway.wire import headers as names
-from gateway.wire.attempt import Plan, Trial
+from gateway.wire.attempt import Trial
+from gateway.wire.plan import Plan
 from gateway.wire.resume import Continuation, Splice, may_go_on
-from gateway.wire.sse import StreamTap
 from gateway.wire.tape import Tape
 from gateway.wire.upstream import UpstreamRequest
 
@@ -80,6 +80,8 @@ class Execution:
             stream=self.seen.stream,
             choices=self.choices,
             usage=self.seen.include_usage,
+            strip_usage=self.ask_usage,
+            tape=self.tape,
             timeouts=self.policy.timeouts,
             deadline=exchange.started + self.policy.timeouts.total,
             dress=exchange.dress,
@@ -96,13 +98,15 @@ class Execution:
             GiveUp,
         ):
             span_id = trace_context.new_span_id(urandom(8))
-            tap: StreamTap | Splice
+            splice: Splice | None = None
             send: Send = self.upstream.send
             if not (goes_on := client.delivered):
-                request, tap = self._request(backend, span_id), self._tap()
+                request = self._request(backend, span_id)
+                if self.tape is not None:
+                    self.tape.rewind()
             else:
-                request, tap, send = self._continuation(backend, span_id)
-            trial = Trial(plan, backend, request, client, span_id, tap)
+                request, splice, send = self._continuation(backend, span_id)
+            trial = Trial(plan, backend, request, client, span_id, splice)
             exchange.trial = trial
             if not goes_on:
                 exchange.dispatched = trial.started
@@ -130,11 +134,6 @@ class Execution:
             and exchange.resumed < self.policy.resume.limit
         )
 
-    def _tap(self) -> StreamTap:
-        if self.tape is not None:
-            self.tape.rewind()
-        return StreamTap(strip_usage=self.ask_usage, tape=self.tape)
-
     def _request(self, backend: Backend, span_id: str) -> UpstreamRequest:
         seen, body = self.seen, self.body
         model = backend.served_model if seen.model and seen.model != backend.served_model else None
@@ -152,7 +151,7 @@ class Execution:
         )
 
     def _kind(self) -> bytes:
-        return names.first(self.exchange.headers, b"content-type") or b""
+        return self.exchange.fields.get(b"content-type", b"")
 
     def _continuation(self, backend: Backend, span_id: str) -> tuple[UpstreamRequest, Splice, Send]:
         assert self.tape is not None  # noqa: S101 - _may_go_on has looked

@@ -74,10 +74,11 @@ def to_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
     """Headers less those dropped and those that ``Connection`` names as its own (RFC 9110, 7.6.1)."""
     kept = list(headers)
-    for name, value in kept:
-        if name == b"connection":
-            dropped |= {token.strip().lower() for token in value.split(b",")}
-    return [(name, value) for name, value in kept if name not in dropped]
+    if b"connection" in dict(kept):
+        for name, value in kept:
+            if name == b"connection":
+                dropped |= {token.strip().lower() for token in value.split(b",")}
+    return [header for header in kept if header[0] not in dropped]
 
 
 def without_secrets(query: bytes) -> bytes:

@@ -110,6 +110,8 @@ def _tools(raw: msgspec.Raw) -> Iterator[Tool]:
 
 
 def _tool_choice(raw: msgspec.Raw) -> str:
+    if not raw:
+        return ""
     choice = turns.decode(_TYPED, raw, "")
     if isinstance(choice, str):
         return _TOOL_CHOICES.get(choice, "")
@@ -117,6 +119,8 @@ def _tool_choice(raw: msgspec.Raw) -> str:
 
 
 def _response_format(raw: msgspec.Raw) -> str:
+    if not raw:
+        return "text"
     chosen = turns.decode(_TYPED, raw, "")
     return (chosen if isinstance(chosen, str) else chosen.type) or "text"
 
@@ -129,7 +133,13 @@ def _hint(value: object) -> str | None:
     return text if text and text.isprintable() else None
 
 
+_HINTING: Final = frozenset({names.WORKLOAD, names.BACKEND, names.SESSION, names.TENANT})
+_NO_HINTS: Final = Hints()
+
+
 def _hints(headers: Mapping[bytes, bytes], metadata: Mapping[str, str], previous: object = None) -> Hints:
+    if not metadata and previous is None and _HINTING.isdisjoint(headers):
+        return _NO_HINTS
     return Hints(
         workload=_hint(headers.get(names.WORKLOAD)) or _hint(metadata.get("workload")),
         backend=_hint(headers.get(names.BACKEND)),
@@ -141,7 +151,7 @@ def _hints(headers: Mapping[bytes, bytes], metadata: Mapping[str, str], previous
 
 def _metadata(raw: msgspec.Raw) -> dict[str, str]:
     """Those of its values that are texts; nothing of more than anybody can mean."""
-    if len(memoryview(raw)) > _METADATA_BYTES:
+    if not raw or len(memoryview(raw)) > _METADATA_BYTES:
         return {}
     return {key: value for key, value in turns.decode(_METADATA, raw, {}).items() if isinstance(value, str)}
 
@@ -159,8 +169,9 @@ def _count(value: object) -> int | None:
 
 
 def _max_tokens(body: _Body) -> int | None:
-    limits = map(_count, (body.max_tokens, body.max_completion_tokens, body.max_output_tokens))
-    return min((limit for limit in limits if limit is not None), default=None)
+    given = (body.max_tokens, body.max_completion_tokens, body.max_output_tokens)
+    limits = [limit for limit in map(_count, filter(None, given)) if limit is not None]
+    return min(limits) if limits else None
 
 
 def _temperature(value: object) -> float | None:
@@ -216,7 +227,7 @@ def view(
         parameters=given(read),
         response_format=_response_format(read.response_format),
         tool_choice=_tool_choice(read.tool_choice),
-        tools=tuple(_tools(read.tools))[:_TOOLS],
+        tools=tuple(_tools(read.tools))[:_TOOLS] if read.tools else (),
         turns=tuple(_turns(read)),
         hints=_hints(headers, metadata, read.previous_response_id),
         metadata=metadata,

@@ -33,6 +33,7 @@ class Patience:
         "_deadline",
         "_first_byte",
         "_idle",
+        "_now",
         "_over",
         "_task",
         "last",
@@ -43,20 +44,22 @@ class Patience:
     _alarm: Alarm
 
     def __init__(
-        self, client: Client, alarms: Alarms, *, first_byte: float, idle: float, deadline: float
+        self, client: Client, alarms: Alarms, *, now: float, first_byte: float, idle: float, deadline: float
     ) -> None:
         """Set the limits.
 
         Args:
             client: Who may be slow.
             alarms: Those of the loop.
-            first_byte: Seconds from now to the first byte.
+            now: Monotonic seconds from which on it waits.
+            first_byte: Seconds from then to the first byte.
             idle: Seconds between two arrivals.
             deadline: Monotonic seconds at which the whole request must have ended.
         """
         self._client = client
         self._alarms = alarms
-        self._first_byte = clock.monotonic() + first_byte
+        self._now = now
+        self._first_byte = now + first_byte
         self._idle = idle
         self._deadline = deadline
         self._over = False
@@ -69,7 +72,7 @@ class Patience:
         assert task is not None  # noqa: S101 - attempts are made in tasks
         self._task = task
         self._cancelling = task.cancelling()
-        self._set(min(self._first_byte, clock.monotonic() + self._idle, self._deadline))
+        self._set(min(self._first_byte, self._now + self._idle, self._deadline))
         return self
 
     def __exit__(

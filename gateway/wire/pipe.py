@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from gateway.wire.headers import Headers
     from gateway.wire.protocol import LimitedProtocol
 
+_line: Final = b"%b: %b\r\n".__mod__
+"""A header as a line."""
+
 EXTENSION: Final = "specroute.pipe"
 """Key of the pipe among the ``extensions`` of a scope."""
 
@@ -45,6 +48,14 @@ class Pipe:
         self._room: Callable[[], None] | None = None
         self._lost: Callable[[], None] | None = None
 
+    def request_body(self) -> bytes | None:
+        """Take the body of the request, once; None if it is not all here and ``receive`` is to be asked."""
+        cycle = self._cycle
+        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        return body
+
     def start(self, status: int, headers: Headers) -> None:
         """Begin the answer; it goes out with the first part of the body.
 
@@ -58,13 +69,12 @@ class Pipe:
         cycle = self._cycle
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        lines = list(map(_line, cycle.default_headers))
+        lines += map(_line, headers)
         if not cycle.keep_alive:
             lines.append(b"connection: close\r\n")
         self._chunked = not (
-            any(name == b"content-length" for name, _ in headers)
-            or cycle.scope["method"] == "HEAD"
-            or status in BODILESS
+            b"content-length" in dict(headers) or cycle.scope["method"] == "HEAD" or status in BODILESS
         )
         if self._chunked:
             lines.append(b"transfer-encoding: chunked\r\n")

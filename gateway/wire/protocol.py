@@ -8,11 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.wire import refusals
-from gateway.wire.pipe import EXTENSION, Pipe
+from gateway.wire.cycle import begun
 from gateway.wire.refusals import HEAD_LIMIT, TARGET_LIMIT
+from gateway.wire.rest import Rest
+from gateway.wire.stall import Stall
 from gateway.wire.starts import starts_of
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
+
+    from gateway.wire.pipe import Pipe
 
 AHEAD_LIMIT: Final = 64 * 2**10
 """Most bytes that are read of requests behind one that has not been answered yet."""
@@ -61,8 +66,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """As uvicorn makes it."""
         super().__init__(config, server_state, app_state, _loop)
         self._head_open = True
-        self._head_size = 0
-        self._silent = 0
+        self._head_size = self._silent = 0
         self._progress = False
         self._repeating = False
         self._refusal = refusals.UNREADABLE
@@ -73,13 +77,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self.held_back: set[Pipe] = set()
         self._unanswered: deque[RequestResponseCycle] = deque()
         self._ahead = 0
-        self._unread = 0
-        self._caught_up = False
-        self._looking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         """A client has connected."""
         super().connection_made(transport)
+        self._rest = Rest(self.loop, self.timeout_keep_alive, transport.close)
+        self._stall = Stall(self.loop, transport, self.unread_seconds, self.abort)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(high=0)  # write at once, not when all others had their turn
         self._close_after(self.head_seconds)
@@ -87,8 +90,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._stop_timer()
-        if self._looking is not None:
-            self._looking.cancel()
+        self._rest.stop()
+        self._stall.stop()
         super().connection_lost(exc)
         self._end_all()
 
@@ -115,10 +118,17 @@ class LimitedProtocol(HttpToolsProtocol):
         self._starts.add(partial(super()._start_asgi_task, cycle, app))
 
     def on_response_complete(self) -> None:
-        """Go on with the next request."""
+        """Go on with the next request, or wait for one."""
         if self._unanswered:
             self._unanswered.popleft()
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._rest.begin()
         if not self.pipeline:
             self._ahead = 0
 
@@ -129,7 +139,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """It has caught up with what was written."""
         super().resume_writing()
-        self._caught_up = True
+        self._stall.end()
         self._tell_of_room()
 
     def _tell_of_room(self) -> None:
@@ -139,29 +149,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """It does not keep up with what is written."""
         super().pause_writing()
-        if self._looking is None:
-            self._look_again()
-
-    def _look_again(self) -> None:
-        self._unread = self.transport.get_write_buffer_size()
-        self._caught_up = False
-        self._looking = self.loop.call_later(self.unread_seconds, self._look)
-
-    def _look(self) -> None:
-        self._looking = None
-        if not self.flow.write_paused:
-            return
-        if self._caught_up or self.transport.get_write_buffer_size() < self._unread:
-            self._look_again()
-        else:
-            self.abort()
+        self._stall.begin()
 
     def data_received(self, data: bytes) -> None:
         """Read bytes as they arrive."""
         if self._refused:
             return
-        self._progress = False
-        self._unset_keepalive_if_required()
+        self._progress = self._rest.on = False
         self._feed(data)
         if self.pipeline:
             self._read_ahead()
@@ -258,7 +252,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._progress = True
         if not self._repeating:
             self._head_size = 0
-            super().on_message_begin()
+            self.url = b""
+            self.headers = []
 
     def on_url(self, url: bytes) -> None:
         """Take a part of path and query."""
@@ -267,12 +262,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refusal = refusals.TARGET_TOO_LONG
             raise ValueError("path and query are too long")
         if not self._repeating:
-            super().on_url(url)
+            self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; trailers are counted and passed over."""
-        self._head_size = size = self._head_size + len(name) + len(value) + _OVERHEAD
-        if size > HEAD_LIMIT:
+        self._head_size += len(name) + len(value) + _OVERHEAD
+        if self._head_size > HEAD_LIMIT:
             self._refusal = refusals.HEAD_TOO_LARGE
             raise ValueError("the headers are too large")
         if self._head_open and not self._repeating:
@@ -280,31 +275,38 @@ class LimitedProtocol(HttpToolsProtocol):
             if name == _CODING and value.strip().lower() != b"chunked":
                 self._refusal = refusals.UNKNOWN_CODING
                 raise ValueError("a transfer encoding that is not known")
-            if name == b"expect":  # as uvicorn's, which would lower the name again for each header
-                super().on_header(name, value)
-            else:
-                self.headers.append((name, value))
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head has ended."""
         self._progress = True
         self._head_open = False
         self._stop_timer()
-        if not self._repeating:
-            super().on_headers_complete()
-            self._unanswered.append(self.cycle)
-            if self.pipeline:
-                self._ahead += self._head_size
-            extensions: dict[str, Any] = {EXTENSION: Pipe(self, self.cycle)}
-            self.scope["extensions"] = extensions
-        self._repeating = False
+        if self._repeating:
+            self._repeating = False
+            return
+        waits = self._answering
+        cycle = self.cycle = begun(self)
+        self._unanswered.append(cycle)
+        if not waits:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+            self._ahead += self._head_size
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
         self._progress = True
         if self.pipeline:
             self._ahead += len(body)
-        super().on_body(body)
+        if (cycle := self.cycle).response_complete:
+            return
+        # Most come in one piece, of which no copy need be made.
+        cycle.body = cycle.body + body if cycle.body else body  # type: ignore[assignment] # both do
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """The request has ended; the next head may come."""
@@ -312,4 +314,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             self._stop_timer()
             self._head_open = True
-            super().on_message_complete()
+            cycle = self.cycle
+            if not cycle.response_complete:
+                cycle.more_body = False
+                cycle.message_event.set()

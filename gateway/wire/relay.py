@@ -16,7 +16,6 @@ from gateway.core.labels import without_suffix
 from gateway.runtime import clock
 from gateway.runtime.alarms import Alarms
 from gateway.wire import errors, forms, inbound
-from gateway.wire import headers as names
 from gateway.wire.body import UneditableError
 from gateway.wire.client import Client
 from gateway.wire.endpoints import endpoint_of
@@ -107,7 +106,7 @@ class Relay:
         if not exchange.target.startswith("/"):  # as in OPTIONS *
             await exchange.refuse(errors.invalid("the request names no path that begins with /"))
             return None
-        declared = names.first(exchange.headers, b"content-length")
+        declared = exchange.fields.get(b"content-length")
         if (
             declared is not None and int(declared) > self.body_limit
         ):  # who asks whether to send it is told not to
@@ -223,8 +222,8 @@ async def _while_client_stays(client: Client, work: Coroutine[object, object, No
 
 def _view(exchange: Exchange, body: bytes) -> RequestView | inbound.Malformed:
     """What can be read of a request; a body that is no JSON is passed on unread, except where it must be."""
-    content_type = names.first(exchange.headers, b"content-type") or b""
-    headers, path = dict(exchange.headers), exchange.target.partition("?")[0]
+    headers, path = exchange.fields, exchange.target.partition("?")[0]
+    content_type = headers.get(b"content-type", b"")
     if exchange.endpoint in GENERATING or content_type.startswith(b"application/json"):
         seen = inbound.view(exchange.endpoint, body, headers, path)
         if exchange.endpoint in GENERATING or not isinstance(seen, inbound.Malformed):

@@ -13,7 +13,7 @@ from gateway.wire.reading import carries_token, decode
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
-    from gateway.wire.reading import Body
+    from gateway.wire.reading import Body, Reading
     from gateway.wire.tape import Tape
 
 BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -94,16 +94,17 @@ class StreamTap(Alike):
 
     __slots__ = ("_held", "_last", "_strip_usage", "_tape", "_whole", "done", "error")
 
-    def __init__(self, *, strip_usage: bool, tape: Tape | None = None) -> None:
+    def __init__(self, reading: Reading, *, strip_usage: bool, tape: Tape | None = None) -> None:
         """Tap a stream.
 
         Args:
+            reading: The account of it, to be added to.
             strip_usage: Leave out the chunk that holds usage alone, for clients that did not ask for it.
                 The fingerprint goes where it would have been.
             tape: Takes down the token ids that we asked for and the client did not; they are masked, and an
                 error event is kept back.
         """
-        super().__init__()
+        super().__init__(reading)
         self.done = False
         self.error = b""
         self._strip_usage = strip_usage

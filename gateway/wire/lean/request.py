@@ -11,6 +11,9 @@ from urllib.parse import quote, urlsplit
 if TYPE_CHECKING:
     from gateway.wire.upstream import UpstreamRequest
 
+_line: Final = b"%b: %b\r\n".__mod__
+"""A header as a line."""
+
 _CLEAN: Final = re.compile(r"[!\"$-~]*")
 """What may stand in a request line as it is: printable ASCII without space and number sign."""
 
@@ -63,7 +66,7 @@ def head(request: UpstreamRequest, target: str, authority: bytes) -> bytes:
     Raises:
         ValueError: A header holds a line break or a null byte and would be read as something else.
     """
-    lines = [b"%b: %b\r\n" % header for header in request.headers]
+    lines = list(map(_line, request.headers))
     if request.body or request.method not in _BODILESS:
         lines.append(b"content-length: %d\r\n" % len(request.body))
     start = f"{request.method} {target} HTTP/1.1\r\nhost: ".encode("ascii")

@@ -8,9 +8,14 @@ from gateway.runtime.alarms import Alarms
 from gateway.wire.patience import Patience
 
 
-def patience(client=None, **limits):
-    given = {"first_byte": 5.0, "idle": 5.0, "deadline": clock.monotonic() + 5.0} | limits
-    return Patience(client or SimpleNamespace(writing=False, caught_up_at=0.0), Alarms(), **given)
+def patience(client=None, alarms=None, **limits):
+    now = clock.monotonic()
+    given = {"now": now, "first_byte": 5.0, "idle": 5.0, "deadline": now + 5.0} | limits
+    return Patience(
+        client or SimpleNamespace(writing=False, caught_up_at=0.0),
+        Alarms() if alarms is None else alarms,
+        **given,
+    )
 
 
 async def ended(limit, work):
@@ -98,6 +103,6 @@ async def test_a_cancellation_from_outside_stays_one():
 async def test_a_block_that_ends_in_time_leaves_nothing_behind():
     alarms = Alarms()
     for _ in range(1000):
-        with Patience(SimpleNamespace(), alarms, first_byte=5.0, idle=5.0, deadline=clock.monotonic() + 5.0):
+        with patience(SimpleNamespace(), alarms=alarms):
             pass
     assert len(alarms) < 200

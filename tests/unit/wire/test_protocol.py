@@ -351,7 +351,7 @@ async def test_a_client_that_reads_slowly_gets_all_of_its_answer(last):
             got += len(await reader.read(2**20))
             await asyncio.sleep(Unread.unread_seconds / 40)  # that it is slow is the subject
         writer.close()
-    assert protocols.made[0]._looking is None or protocols.made[0]._looking.cancelled()
+    assert protocols.made[0]._stall._timer is None or protocols.made[0]._stall._timer.cancelled()
 
 
 async def test_trailers_are_no_headers():

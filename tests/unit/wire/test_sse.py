@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.core.fleet import Backend
 from gateway.wire import sse
+from gateway.wire.reading import Reading
 from gateway.wire.sse import BORDER, StreamTap
 from gateway.wire.upstream import UpstreamError
 
@@ -29,7 +30,7 @@ STREAM = ROLE + WORD + WORD + LAST + USAGE + DONE
 
 
 def through(chunks, *, strip=False):
-    tap = StreamTap(strip_usage=strip)
+    tap = StreamTap(Reading(), strip_usage=strip)
     out = b"".join(tap.feed(chunk, float(at)) for at, chunk in enumerate(chunks))
     return tap, out + tap.end()
 
@@ -86,14 +87,14 @@ def test_stripping_takes_the_usage_event_out_of_a_captured_stream_and_leaves_its
 
 
 def test_the_end_of_an_answer_waits_for_the_usage_and_for_nothing_else():
-    tap = StreamTap(strip_usage=True)
+    tap = StreamTap(Reading(), strip_usage=True)
     assert tap.feed(WORD + LAST, 0.0) == WORD
     assert tap.feed(USAGE, 0.0) == LAST
     assert tap.feed(DONE, 0.0) == DONE
-    tap = StreamTap(strip_usage=True)
+    tap = StreamTap(Reading(), strip_usage=True)
     assert tap.feed(LAST, 0.0) == b""
     assert tap.feed(DONE, 0.0) == LAST + DONE
-    tap = StreamTap(strip_usage=True)
+    tap = StreamTap(Reading(), strip_usage=True)
     tap.feed(LAST, 0.0)
     assert tap.end() == LAST
 
@@ -214,7 +215,7 @@ def account(tap):
 
 @given(st.lists(st.lists(EVENTS, min_size=1, max_size=4), max_size=12), st.booleans(), st.integers(0, 40))
 def test_events_passed_on_without_a_look_inside_are_accounted_for_as_all_others(groups, strip, cut):
-    looked, passed, framed = (StreamTap(strip_usage=strip) for _ in range(3))
+    looked, passed, framed = (StreamTap(Reading(), strip_usage=strip) for _ in range(3))
     out = b""
     for at, group in enumerate([[ROLE, WORD], *groups]):
         whole = b"".join(group)
@@ -237,7 +238,7 @@ def in_frame(chunk):
 
 
 def test_a_chunk_passes_in_its_framing_only_if_that_is_right():
-    tap = StreamTap(strip_usage=True)
+    tap = StreamTap(Reading(), strip_usage=True)
     for chunk in (ROLE, WORD, WORD):
         tap.feed(chunk, 0.0)
     right = in_frame(WORD)
@@ -260,7 +261,7 @@ def test_a_chunk_passes_in_its_framing_only_if_that_is_right():
 
 @pytest.mark.parametrize("strip", [False, True])
 def test_most_events_of_a_stream_are_passed_on_without_a_look_inside(strip):
-    tap = StreamTap(strip_usage=strip)
+    tap = StreamTap(Reading(), strip_usage=strip)
     words = [event({"content": said}) for said in (" one", "two", "\u4e09", "", "four")]
     passed = []
     for chunk in (
@@ -283,7 +284,7 @@ def test_most_events_of_a_stream_are_passed_on_without_a_look_inside(strip):
 
 
 def test_after_reasoning_the_form_of_the_answer_is_learned():
-    tap = StreamTap(strip_usage=False)
+    tap = StreamTap(Reading(), strip_usage=False)
     thoughts, words = [event({"reasoning": "hm"})] * 4, [event({"content": "so"})] * 4
     passed = sum(tap.passes(chunk, 0.0) or not tap.feed(chunk, 0.0) for chunk in (ROLE, *thoughts, *words))
     assert passed == 2 + 3
@@ -314,7 +315,7 @@ def test_a_long_event_is_looked_at_once_however_it_comes(monkeypatch):
 
 @pytest.mark.parametrize("strip", [False, True])
 def test_an_event_without_end_is_not_held_for_ever(strip):
-    tap = StreamTap(strip_usage=strip)
+    tap = StreamTap(Reading(), strip_usage=strip)
     for _ in range(16):
         tap.feed(b"x" * 2**20, 0.0)
     with pytest.raises(UpstreamError, match="more than"):
