@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.core import language, marks
 from gateway.core.memo import remembered
 from gateway.core.values import value
+from gateway.core.words import letters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,10 +150,10 @@ class Features:
 _requested_by_rules: Final = remembered(language.requested)
 
 
-def _answer_language(view: RequestView, last: str, own: str) -> str:
+def _answer_language(view: RequestView, last: str, said: frozenset[str], own: str) -> str:
     """What the message asks for, then what the system prompt asks for, then the message's own language."""
     ends = last if len(last) <= 2 * _ASKING_CHARS else f"{last[:_ASKING_CHARS]}\n{last[-_ASKING_CHARS:]}"
-    asked = language.requested(ends)
+    asked = language.requested(ends, said)
     if asked is None:
         for turn in view.turns:
             if turn.role == "system":
@@ -172,6 +173,8 @@ def extract(view: RequestView) -> Features:
     answer = next((turn.text for turn in reversed(before) if turn.role == "assistant"), "")
     system = [turn for turn in turns if turn.role == "system"]
     own = language.detect(last.text)
+    text = marks.sample(last.text)
+    said = letters(text)
     return Features(
         endpoint=view.endpoint,
         model=view.model,
@@ -189,9 +192,11 @@ def extract(view: RequestView) -> Features:
         prompt_chars=sum(turn.chars for turn in turns),
         last_chars=last.chars,
         language=own,
-        output_language=_answer_language(view, last.text, own),
+        output_language=_answer_language(view, text, said, own),
         marks=marks.read(
             last,
+            text,
+            said,
             english=own in {"en", language.UNKNOWN},
             system="\n".join(turn.text for turn in system),
             answer=answer,

@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import re
+from operator import mul
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from gateway.core.language_words import BY_LETTER, BY_NAME, BY_WORD
+from gateway.core.words import UNITS, Table, letters, units
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 UNKNOWN: Final = "und"
 """Where a text gives no hint: no letters, or Latin letters without a known stop word."""
@@ -17,35 +23,30 @@ UNKNOWN: Final = "und"
 SAMPLE_CHARS: Final = 400
 """What is read of a text: enough for stop words, and cheap."""
 
-_SCRIPTS: Final = {
-    "kana": "\u3040-\u30ff",
-    "zh": "\u3400-\u4dbf\u4e00-\u9fff",
-    "ko": "\u1100-\u11ff\uac00-\ud7af",
-    "cyrillic": "\u0400-\u052f",
-    "arabic": "\u0600-\u06ff\u0750-\u077f",
-    "el": "\u0370-\u03ff",
-    "he": "\u0590-\u05ff",
-    "hy": "\u0530-\u058f",
-    "ka": "\u10a0-\u10ff",
-    "hi": "\u0900-\u097f",
-    "bn": "\u0980-\u09ff",
-    "ta": "\u0b80-\u0bff",
-    "te": "\u0c00-\u0c7f",
-    "th": "\u0e00-\u0e7f",
-    "km": "\u1780-\u17ff",
-    "my": "\u1000-\u109f",
-    "am": "\u1200-\u137f",
-}
-_RUNS: Final = re.compile("|".join(f"(?P<{name}>[{block}]+)" for name, block in _SCRIPTS.items()))
-# One look for letters that are not Latin spares most texts the slow expressions, curly quotes or not.
-_NOT_LATIN: Final = re.compile("[\u0370-\u1dff\u2e80-\uffef]")
-_LATIN_WORDS: Final = re.compile("(?<![0-9])[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
-_WORDS: Final = re.compile("[^\\W\\d_]+")
+_LATIN: Final = ("latin", "AZazÀɏḀỿ", 1)
+_SCRIPTS: Final = (
+    ("kana", "\u3040\u30ff", 3),
+    ("zh", "\u3400\u4dbf\u4e00\u9fff", 3),
+    ("ko", "\u1100\u11ff\uac00\ud7af", 3),
+    ("cyrillic", "\u0400\u052f", 1),
+    ("arabic", "\u0600\u06ff\u0750\u077f", 1),
+    ("el", "\u0370\u03ff", 1),
+    ("he", "\u0590\u05ff", 1),
+    ("hy", "\u0530\u058f", 1),
+    ("ka", "\u10a0\u10ff", 1),
+    ("hi", "\u0900\u097f", 1),
+    ("bn", "\u0980\u09ff", 1),
+    ("ta", "\u0b80\u0bff", 1),
+    ("te", "\u0c00\u0c7f", 1),
+    ("th", "\u0e00\u0e7f", 1),
+    ("km", "\u1780\u17ff", 1),
+    ("my", "\u1000\u109f", 1),
+    ("am", "\u1200\u137f", 1),
+)
+"""Name, first and last letters of its blocks, and for how many Latin letters of text a letter stands."""
+
 _MIN_SHARE: Final = 0.3
 """Share of letters from which a script other than Latin decides."""
-
-_DENSE: Final = {"zh": 3, "kana": 3, "ko": 3}
-"""Scripts whose letter stands for about as much text as this many Latin letters."""
 
 _CYRILLIC: Final = (
     ("uk", re.compile("[\u0456\u0457\u0454\u0491]")),
@@ -65,7 +66,6 @@ _TIE: Final = 0.01
 _ENOUGH: Final = 0.5
 """Evidence below which a language is not named."""
 
-_MARKED: Final = re.compile("[^\x00-\x7f]")
 _VERBS: Final = (
     "translat\\w*|answer|respond|reply|replies|write|say|speak|put|explain|summari[sz]e|rewrite|render|"
     "back|mean|means|need|want|give|traduc\\w*|tradu[iz]\\w*|traduire|répond\\w*|responde\\w*|"
@@ -84,35 +84,40 @@ _ASKED_DENSE: Final = re.compile(
 )
 
 
-# In ASCII, words are found three times as fast by splitting bytes. Digits stay: "3x" holds no word.
-_SPACED: Final = bytes(char if chr(char).isalnum() else ord(" ") for char in range(128)) + bytes(
-    range(128, 256)
+_NAMED: Final = frozenset(BY_NAME)
+_DENSE_NAMED: Final = re.compile(_DENSE_NAMES)
+
+
+def _numbered() -> NDArray[np.uint8]:
+    """Of each UTF-16 unit: 0, 1 for a Latin letter, or 2 and more for a script of the table."""
+    numbers = np.zeros(UNITS, np.uint8)
+    for number, (_, ends, _) in enumerate((_LATIN, *_SCRIPTS), start=1):
+        for first, last in zip(ends[::2], ends[1::2], strict=True):
+            numbers[ord(first) : ord(last) + 1] = number
+    return numbers
+
+
+_SCRIPT_OF_UNIT: Final = _numbered()
+_NAMES: Final = [name for name, _, _ in _SCRIPTS]
+_WORTHS: Final = [worth for _, _, worth in _SCRIPTS]
+_ASCII: Final = 128
+# Digits stay: "3x" holds no word.
+_LATIN_WORDS: Final = Table(
+    "".join(
+        chr(unit) if script == 1 or chr(unit) in "0123456789" else " "
+        for unit, script in enumerate(_SCRIPT_OF_UNIT.tolist())
+    )
 )
-
-
-def _ascii_words(text: str) -> list[str]:
-    return text.encode().translate(_SPACED).decode().split()
-
-
-def _weight(script: str, run: str) -> int:
-    return len(run) * _DENSE.get(script, 1)
 
 
 def _script(text: str) -> str | None:
     """The language or family of a text whose letters are mostly not Latin."""
-    weights: dict[str, int] = {}
-    for match in _RUNS.finditer(text):
-        script = match.lastgroup or ""
-        weights[script] = weights.get(script, 0) + _weight(script, match[0])
-    if not weights:
+    counts = np.bincount(_SCRIPT_OF_UNIT.take(units(text)), minlength=len(_SCRIPTS) + 2).tolist()
+    weights = [*map(mul, counts[2:], _WORTHS)]
+    foreign = sum(weights)
+    if not foreign or foreign < _MIN_SHARE * (foreign + counts[1]):
         return None
-    foreign = sum(weights.values())
-    latin = sum(map(len, _LATIN_WORDS.findall(text)))
-    if foreign < _MIN_SHARE * (foreign + latin):
-        return None
-    if weights.get("kana", 0) * 10 >= foreign:
-        return "kana"
-    return max(weights, key=lambda script: weights[script])
+    return "kana" if weights[0] * 10 >= foreign else _NAMES[weights.index(max(weights))]
 
 
 def _letters(text: str, choices: tuple[tuple[str, re.Pattern[str]], ...], otherwise: str) -> str:
@@ -129,25 +134,36 @@ def _worths(table: Mapping[str, tuple[str, ...]], single: float) -> dict[str, li
 
 _WORTH_OF_WORD: Final = _worths(BY_WORD, _SINGLE)
 _WORTH_OF_LETTER: Final = _worths(BY_LETTER, 1.0)
+_ENGLISH_ALONE: Final = frozenset(
+    word for word, codes in BY_WORD.items() if codes == ("en",) and len(word) > 1
+)
 
 
 def _latin(text: str) -> str:
     text = text.lower()
+    words = _LATIN_WORDS.apart(text)
+    known = _WORTH_OF_WORD.keys() & words
+    marked: set[str] = set()
+    if not text.isascii():
+        found = units(text)
+        signs = found[found >= _ASCII].tobytes().decode("utf-16-le", "surrogatepass")
+        marked = _WORTH_OF_LETTER.keys() & signs
+    if 2 * len(known & _ENGLISH_ALONE) > len(known) + len(marked):
+        return "en"  # whatever all the others speak for
     scores = {"en": _TIE}
-    if text.isascii():
-        known = [(_ascii_words(text), _WORTH_OF_WORD)]
-    else:
-        known = [(_LATIN_WORDS.findall(text), _WORTH_OF_WORD), (_MARKED.findall(text), _WORTH_OF_LETTER)]
-    for found, worths in known:
-        for token in dict.fromkeys(filter(worths.__contains__, found)):
-            for code, worth in worths[token]:
-                scores[code] = scores.get(code, 0.0) + worth
+    # In the order of the text, so that a tie is decided the same way every time.
+    for token in filter(known.__contains__, dict.fromkeys(words)):
+        for code, worth in _WORTH_OF_WORD[token]:
+            scores[code] = scores.get(code, 0.0) + worth
+    for letter in filter(marked.__contains__, dict.fromkeys(signs if marked else "")):
+        for code, worth in _WORTH_OF_LETTER[letter]:
+            scores[code] = scores.get(code, 0.0) + worth
     best = max(scores, key=scores.__getitem__)
     return best if scores[best] >= _ENOUGH else UNKNOWN
 
 
 def _language(text: str) -> str:
-    script = None if text.isascii() or not _NOT_LATIN.search(text) else _script(text)
+    script = None if text.isascii() else _script(text)
     if script is None:
         return _latin(text)
     if script == "cyrillic":
@@ -171,19 +187,24 @@ def detect(text: str) -> str:
     return _language(sample) if first == UNKNOWN else first
 
 
-def requested(text: str) -> str | None:
+def requested(text: str, said: frozenset[str] | None = None) -> str | None:
     """Names the language that a text asks the answer to be in ("reply in Spanish", "翻译成英语").
+
+    Args:
+        text: Any text.
+        said: Its runs of letters, or more, where they are known; then it is in lower case.
 
     Returns:
         A code of :data:`LANGUAGES`, or None where the text asks for none.
     """
-    text = text.lower()
-    ascii_only = text.isascii()
-    if not BY_NAME.keys().isdisjoint(_ascii_words(text) if ascii_only else _WORDS.findall(text)):
+    if said is None:
+        text = text.lower()
+        said = letters(text)
+    if not _NAMED.isdisjoint(said):
         match = _ASKED.search(text)
         if match:
             return BY_NAME[match[match.lastindex or 0]]
-    if ascii_only or _NOT_LATIN.search(text) is None:
+    if text.isascii() or _DENSE_NAMED.search(text) is None:
         return None
     match = _ASKED_DENSE.search(text)
     return BY_NAME[match[match.lastindex or 0]] if match else None

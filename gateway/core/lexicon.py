@@ -110,9 +110,10 @@ NUMBER_WORDS: Final = _words(
     million half third quarter dozen twice double triple
     """
 )
+LATEX_SIGNS: Final = "√∑∫≤≥≠∞∠△×÷±∈∪∩𝑥𝑦"
 LATEX: Final = re.compile(
     r"\\(?:[a-z]{2,}|[({\[|,;])|\$(?=[^$\n]*[\\^_={}])[^$\n]{1,200}\$|\$[^$\s]{1,12}\$|"
-    r"[√∑∫≤≥≠∞∠△×÷±∈∪∩𝑥𝑦]"
+    rf"[{LATEX_SIGNS}]"
 )
 LATEX_TEXT: Final = re.compile(
     r"\\(?:section|subsection|emph|cite|begin\{(?:abstract|document|itemize|figure|table)|textit|title|"

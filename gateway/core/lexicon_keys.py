@@ -17,43 +17,44 @@ class Keyed:
         pattern: The expression.
         words: Runs of letters, one of which is in every text that it matches, unless one of the pieces is.
         pieces: Parts of words, or several words.
-        keys: The words, and those that pieces of several words begin with.
+        begun: The pieces of several words, by the first one.
+        bits: What :func:`look` gives for one of the words, and for one that pieces begin with.
     """
 
-    __slots__ = ("_begun", "_parts", "keys", "pattern", "pieces", "words")
+    __slots__ = ("_parts", "_phrases", "begun", "bits", "pattern", "pieces", "words")
 
     def __init__(self, pattern: re.Pattern[str], words: str, *pieces: str) -> None:
         """Take words apart by spaces."""
         self.pattern = pattern
         self.words = frozenset(words.split())
         self.pieces = pieces
-        self._begun: dict[str, list[str]] = {}
-        self._parts: list[str] = []
-        for piece in pieces:
-            phrase = _PHRASE.match(piece)
-            (self._begun.setdefault(phrase[1], []) if phrase else self._parts).append(piece)
-        self.keys = self.words.union(self._begun)
+        self.begun = {piece: phrase[1] for piece in pieces if (phrase := _PHRASE.match(piece))}
+        self._phrases = tuple(self.begun)
+        self._parts = tuple(piece for piece in pieces if piece not in self.begun)
+        self.bits = (0, 0)
 
-    def found(self, text: str, letters: frozenset[str]) -> bool:
+    def found(self, text: str, keys: int) -> bool:
         """Whether the expression matches somewhere.
 
         Args:
             text: Where to look, in lower case.
-            letters: Its runs of letters, at least those of :data:`KEYS`.
+            keys: What :func:`look` gives for its runs of letters, or for more of them.
         """
-        if letters.isdisjoint(self.words) and not (self.pieces and self._has_piece(text, letters)):
-            return False
-        return self.pattern.search(text) is not None
-
-    def _has_piece(self, text: str, letters: frozenset[str]) -> bool:
-        for word in letters.intersection(self._begun):
-            for piece in self._begun[word]:
-                if piece in text:
-                    return True
-        for part in self._parts:  # noqa: SIM110 - any() takes twice as long
-            if part in text:
-                return True
+        word, begun = self.bits
+        if (
+            keys & word
+            or (keys & begun and _holds(text, self._phrases))
+            or (self._parts and _holds(text, self._parts))
+        ):
+            return self.pattern.search(text) is not None
         return False
+
+
+def _holds(text: str, pieces: tuple[str, ...]) -> bool:
+    for piece in pieces:  # noqa: SIM110 - any() takes twice as long
+        if piece in text:
+            return True
+    return False
 
 
 CODE_REQUEST: Final = Keyed(
@@ -233,5 +234,27 @@ CONTEXT: Final = Keyed(
 )
 
 ALL: Final = tuple(value for value in globals().copy().values() if isinstance(value, Keyed))
-KEYS: Final = frozenset[str]().union(*(keyed.keys for keyed in ALL))
+
+
+def _numbered() -> dict[str, int]:
+    """Gives each expression two bits of its own. Returns those that each key stands for."""
+    bits: dict[str, int] = {}
+    for number, keyed in enumerate(ALL):
+        keyed.bits = word, begun = 1 << 2 * number, 2 << 2 * number
+        for keys, bit in ((keyed.words, word), (keyed.begun.values(), begun)):
+            for key in keys:
+                bits[key] = bits.get(key, 0) | bit
+    return bits
+
+
+_BITS: Final = _numbered()
+KEYS: Final = frozenset(_BITS)
 """All keys of all of them: one look at a text serves every expression."""
+
+
+def look(letters: frozenset[str]) -> int:
+    """What a text may hold, for :meth:`Keyed.found`, by its runs of letters."""
+    keys = 0
+    for word in KEYS & letters:
+        keys |= _BITS[word]
+    return keys

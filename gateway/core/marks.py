@@ -26,6 +26,7 @@ ASK_CHARS: Final = 160
 
 _STEM_CHARS: Final = 4
 _TOOL_CHARS: Final = 4000
+_OFFERS: Final = 64
 _ANSWER_CHARS: Final = 200
 _FOLLOW_UP_CHARS: Final = 120
 _CONTEXT_CHARS: Final = 300
@@ -44,7 +45,7 @@ using used user name names list input output query value values string number da
 type given other each retrieve provide returns return specific request response following
 """
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
-_NO_KEYS: Final = frozenset[str]()
+_NO_KEYS: Final = 0
 
 
 @value(frozen=True, slots=True)
@@ -137,6 +138,12 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(word[:_STEM_CHARS] for word in words(text) - _COMMON if len(word) > 2)
 
 
+def _latex(text: str) -> int:
+    if _any_of("\\$", text) or (not text.isascii() and _any_of(lexicon.LATEX_SIGNS, text)):
+        return len(lexicon.LATEX.findall(text))
+    return 0
+
+
 def _may_hold_code_signs(text: str) -> bool:
     """Whether there may be signs of :data:`gateway.core.lexicon.CODE_SIGN`; one letter is found fastest."""
     return (
@@ -192,6 +199,18 @@ def _foreign(ask: str) -> _Foreign:
     )
 
 
+def _of_names(names: str) -> frozenset[str]:
+    return _content(_CAMEL.sub(" ", names)[:_TOOL_CHARS].replace("_", " ").lower())
+
+
+def _of_descriptions(descriptions: str) -> frozenset[str]:
+    return _content(descriptions.lower())
+
+
+_named: Final = remembered(_of_names, _OFFERS)
+_described: Final = remembered(_of_descriptions, _OFFERS)
+
+
 @value(frozen=True, slots=True)
 class _Offer:
     overlap: int = 0
@@ -203,14 +222,13 @@ class _Offer:
 _NO_OFFER: Final = _Offer()
 
 
-def _offer(ask: str, keys: frozenset[str], tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
+def _offer(ask: str, keys: int, tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
     """What the message has to do with the tools that may be called."""
     if not tools:
         return _NO_OFFER
     said = _content(ask)
-    names = " ".join(_CAMEL.sub(" ", tool.name) for tool in tools)[:_TOOL_CHARS].replace("_", " ").lower()
-    named = said & _content(names)
-    described = said & _content(" ".join(tool.description for tool in tools)[:_TOOL_CHARS].lower())
+    named = said & _named(" ".join(tool.name for tool in tools))
+    described = said & _described(" ".join(tool.description for tool in tools)[:_TOOL_CHARS])
     return _Offer(
         overlap=len(named | described),
         name_overlap=len(named),
@@ -238,23 +256,37 @@ def _system(text: str) -> _System:
     )
 
 
+def sample(text: str) -> str:
+    """What is read of a text: its head and tail, in lower case."""
+    return _ends(text, HEAD_CHARS, TAIL_CHARS).lower()
+
+
 def read(
-    last: Turn, *, english: bool, system: str, answer: str, tools: Sequence[Tool], tool_turns: int
+    last: Turn,
+    text: str,
+    said: frozenset[str],
+    *,
+    english: bool,
+    system: str,
+    answer: str,
+    tools: Sequence[Tool],
+    tool_turns: int,
 ) -> Marks:
     """Reads the marks of a conversation.
 
     Args:
         last: The last user message.
+        text: Its :func:`sample`.
+        said: The runs of letters of that.
         english: Whether it is in English, as far as is known.
         system: The system prompt, or its head and tail.
         answer: The last assistant message before it, empty where there is none.
         tools: The tools that may be called.
         tool_turns: Tool calls and results so far.
     """
-    text = _ends(last.text, HEAD_CHARS, TAIL_CHARS).lower()
     ask = _ends(text, ASK_CHARS, ASK_CHARS)
-    said = words(text)
-    keys = letters(ask) & lexicon_keys.KEYS
+    keys = lexicon_keys.look(said if ask is text else letters(ask))
+    said = words(text, said)
     foreign = _ENGLISH if english else _foreign(ask)
     before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS)) if system else _NO_SYSTEM
     offer = _offer(ask, keys, tools, foreign_action=foreign.tool_action)
@@ -266,8 +298,8 @@ def read(
         code_request=foreign.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
         code_in=lexicon_keys.CODE_IN.found(ask, keys),
         code_task=lexicon_keys.CODE_TASK.found(ask, keys),
-        latex=len(lexicon.LATEX.findall(text)) if _any_of("\\$", text) or not text.isascii() else 0,
-        latex_text=len(lexicon.LATEX_TEXT.findall(text)),
+        latex=_latex(text),
+        latex_text=len(lexicon.LATEX_TEXT.findall(text)) if "\\" in text else 0,
         numbers=numbers(text) + len(said & lexicon.NUMBER_WORDS),
         operators=len(lexicon.OPERATOR.findall(text)) if _any_of(_OPERATOR_SIGNS, text) else 0,
         math_words=len(said & lexicon.MATH_WORDS) + foreign.math_terms,
@@ -296,5 +328,5 @@ def read(
     )
 
 
-def _goes_on(ask: str, keys: frozenset[str]) -> bool:
+def _goes_on(ask: str, keys: int) -> bool:
     return lexicon_tools.FOLLOWS.search(ask) is not None and not lexicon_keys.SWITCH.found(ask, keys)

@@ -3,16 +3,26 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.features import Tool, Turn
-from gateway.core.marks import HEAD_CHARS, TAIL_CHARS, Marks, read
+from gateway.core.marks import HEAD_CHARS, TAIL_CHARS, Marks, read, sample
+from gateway.core.words import letters
 
 WEATHER = Tool("getWeather", "Current temperature of a city")
 
 
 def marks(
-    text: str, *, english: bool = True, system: str = "", answer: str = "", tools: tuple[Tool, ...] = ()
+    text: str,
+    *,
+    left_out: int = 0,
+    english: bool = True,
+    system: str = "",
+    answer: str = "",
+    tools: tuple[Tool, ...] = (),
 ) -> Marks:
+    ends = sample(text)
     return read(
-        Turn("user", text, len(text)),
+        Turn("user", text, len(text) + left_out),
+        ends,
+        letters(ends),
         english=english,
         system=system,
         answer=answer,
@@ -90,10 +100,7 @@ def test_tells_given_text_from_the_request(text: str, least: int, most: int) -> 
 
 def test_what_was_cut_out_of_a_long_text_counts_as_given() -> None:
     text = "Shorten this:\n" + "the river rose again " * 20
-    whole = read(
-        Turn("user", text, len(text) + 9000), english=True, system="", answer="", tools=(), tool_turns=0
-    )
-    assert whole.supplied_chars == marks(text).supplied_chars + 9000
+    assert marks(text, left_out=9000).supplied_chars == marks(text).supplied_chars + 9000
 
 
 def test_reads_both_ends_of_a_long_message_and_not_its_middle() -> None:
