@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from backends.checkpoint import UnreadableCheckpointError, find
+from backends.flags import Kind
 from backends.machine import Engine
 from backends.methods import methods
 from backends.preflight.finding import Finding
-from backends.render import speculative_config
+from backends.render import arguments, speculative_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +40,32 @@ from vllm.config import speculative
 def flat(kind):
     for one in get_args(kind):
         yield from flat(one) if get_origin(one) is Literal else (one,)
+def whole_parser():
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+    try:
+        from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    except ImportError:
+        from vllm.entrypoints.openai.cli_args import make_arg_parser
+    class Parser(FlexibleArgumentParser):
+        def error(self, message):
+            raise ValueError(message)
+    return make_arg_parser(Parser())
+def kind(action):
+    negative = any(one.startswith("--no-") for one in action.option_strings) and action.nargs == 0
+    return "switch" if negative else {0: "bare", "?": "optional"}.get(action.nargs, "value")
+try:
+    parser = whole_parser()
+    flags = {
+        one[2:]: kind(action) for action in parser._actions for one in action.option_strings
+        if one.startswith("--") and not (kind(action) == "switch" and one.startswith("--no-"))
+    }
+except Exception:
+    parser, flags = None, {}
 told = {
     "version": vllm.__version__,
+    "flags": flags,
+    "options": sorted(speculative.SpeculativeConfig.__dataclass_fields__),
+    "unparsed": {},
     "platform": "rocm" if platform.is_rocm() else "cuda" if platform.is_cuda() else "cpu",
     "methods": sorted(set(flat(speculative.SpeculativeMethod))),
     "modules": [name for name in asked["modules"] if importlib.util.find_spec(name)],
@@ -53,6 +78,14 @@ for name, one in asked["configs"].items():
         key = json.dumps([one["target"], one["model"]])
         if key not in targets:
             targets[key] = ModelConfig(model=one["target"], enforce_eager=True, **one["model"])
+        schedule = one["speculative"].get("num_speculative_tokens_per_batch_size")
+        if schedule is not None:
+            try:
+                from vllm.v1.spec_decode.dynamic import utils
+            except ImportError:
+                utils = None
+            if utils is not None:
+                utils.validate_and_normalize_dynamic_sd_schedule(schedule)
         speculative.SpeculativeConfig(
             **one["speculative"],
             target_model_config=targets[key],
@@ -60,6 +93,11 @@ for name, one in asked["configs"].items():
         )
     except Exception as error:
         told["refusals"][name] = str(error)
+for name, words in asked["commands"].items() if parser else ():
+    try:
+        parser.parse_args(words)
+    except (Exception, SystemExit) as error:
+        told["unparsed"][name] = str(error)
 print("specroute:" + json.dumps(told))
 """
 
@@ -73,7 +111,7 @@ class Answer:
     """What vLLM said.
 
     Attributes:
-        refusals: By server, why vLLM does not take its speculative config.
+        refusals: By server, why vLLM does not take its flags or its speculative config.
     """
 
     engine: Engine
@@ -81,7 +119,7 @@ class Answer:
 
 
 async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
-    """Ask the vLLM behind an interpreter about itself and about the configs of servers.
+    """Ask the vLLM behind an interpreter about itself, and about the flags and configs of servers.
 
     A config is only asked about where both checkpoints are on this machine.
 
@@ -95,16 +133,34 @@ async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
     question = {
         "modules": sorted({one.needs.module for one in methods().values() if one.needs}),
         "configs": {spec.name: config for spec in specs if (config := _config(spec)) is not None},
+        # Without the flags that are only written where vLLM has them.
+        "commands": {
+            spec.name: ["--model", spec.target, *arguments(spec, known=())]
+            for spec in specs
+            if spec.method in methods()
+        },
     }
     told = _understood(python, await _run(python, json.dumps(question)))
     engine = Engine(
-        python, told["version"], told["platform"], frozenset(told["methods"]), frozenset(told["modules"])
+        python=python,
+        version=told["version"],
+        platform=told["platform"],
+        methods=frozenset(told["methods"]),
+        modules=frozenset(told["modules"]),
+        flags={name: Kind(kind) for name, kind in told.get("flags", {}).items()},
+        options=frozenset(told.get("options", ())),
     )
-    refusals = (
+    unparsed = (
+        Finding(
+            name, f"vLLM {engine.version} does not take its flags: {_short(text)}", "change what it names"
+        )
+        for name, text in told.get("unparsed", {}).items()
+    )
+    refused = (
         Finding(name, f"vLLM {engine.version} refuses it: {_short(text)}", "change what it names")
         for name, text in told["refusals"].items()
     )
-    return Answer(engine, tuple(refusals))
+    return Answer(engine, (*unparsed, *refused))
 
 
 def _config(spec: LaunchSpec) -> dict[str, Any] | None:
@@ -112,12 +168,17 @@ def _config(spec: LaunchSpec) -> dict[str, Any] | None:
     if spec.method not in methods() or not spec.speculates:
         return None
     try:
-        here = [find(name, os.environ) is not None for name in (spec.target, spec.draft) if name]
+        env = {**os.environ, **spec.env}
+        here = [find(name, env) is not None for name in (spec.target, spec.draft) if name]
     except UnreadableCheckpointError:
         return None
     if not all(here):
         return None
-    model = {"max_model_len": spec.max_model_len, "dtype": spec.args.get("dtype")}
+    model = {
+        "max_model_len": spec.max_model_len,
+        "dtype": spec.flags.get("dtype"),
+        "trust_remote_code": spec.flags.get("trust-remote-code"),
+    }
     return {
         "target": spec.target,
         "model": {key: value for key, value in model.items() if value is not None},

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ruamel.yaml import YAML
 
+from backends.checkpoint import is_path
 from backends.placement import place
 from backends.render import VISIBLE, arguments, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from backends.methods import Platform
     from backends.spec import LaunchSpec
@@ -28,38 +33,64 @@ _ANYWHERE: Final = "0.0.0.0"
 _MODELS: Final = "/models"
 _PORT: Final = 8000
 _MINUTES_TO_START: Final = 60
+_LONGEST_NAME: Final = 63
+_DIGEST: Final = 6
+"""Hexadecimal digits."""
 
 
-class NoImageError(ValueError):
-    """A server names no image and its platform has no usual one; the text says so."""
+class NotRenderableError(ValueError):
+    """A fleet cannot be written in a form; the text says why and what would be right."""
 
 
 def _image(spec: LaunchSpec, platform: Platform) -> str:
     image = spec.image or IMAGES.get(platform)
     if image is None:
-        raise NoImageError(f"{spec.name}: there is no usual image for {platform}; set launch.image")
+        raise NotRenderableError(f"{spec.name}: there is no usual image for {platform}; set launch.image")
     return image
+
+
+def _folders(spec: LaunchSpec) -> dict[str, str]:
+    """Checkpoints of a server that are named by their place on this machine, and that place in full."""
+    named = (spec.target, spec.draft or "")
+    # An id looks like a path of two parts, and vLLM takes it for one where there is such a folder.
+    return {
+        name: str(Path(name).expanduser().absolute())
+        for name in named
+        if is_path(name) or (name and Path(name).is_dir())
+    }
 
 
 def compose(specs: Sequence[LaunchSpec], platform: Platform) -> str:
     """A Compose file with a service for each server, on the ports of their URLs.
 
     Raises:
-        NoImageError: A server has no image.
+        NotRenderableError: A server has no image, or two have the same port.
     """
+    takers: dict[int, str] = {}
+    for spec in specs:
+        if (other := takers.setdefault(spec.port, spec.name)) != spec.name:
+            wrong = f"port {spec.port} is also that of {other}, and a Compose file is of one machine"
+            raise NotRenderableError(f"{spec.name}: {wrong}; give each its own port")
     gpus = place(specs, itertools.count())
     return to_yaml({"services": {spec.name: _service(spec, platform, gpus[spec.name]) for spec in specs}})
 
 
 def _service(spec: LaunchSpec, platform: Platform, gpus: tuple[int, ...]) -> dict[str, Any]:
     probe = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{spec.port}/health')"
+    folders = _folders(spec)
+    words = [folders.get(spec.target, spec.target)]
+    words += arguments(replace(spec, draft=folders.get(spec.draft or "", spec.draft)), host=_ANYWHERE)
+    env = environment(spec, platform, gpus)
     service: dict[str, Any] = {
-        "image": _image(spec, platform),
+        "image": _literal(_image(spec, platform)),
         "entrypoint": ["vllm", "serve"],
-        "command": [spec.target, *arguments(spec, host=_ANYWHERE)],
-        "environment": {**environment(spec, platform, gpus), "HF_HOME": _MODELS},
+        "command": [_literal(word) for word in words],
+        "environment": {**{name: _literal(value) for name, value in env.items()}, "HF_HOME": _MODELS},
         "ports": [f"127.0.0.1:{spec.port}:{spec.port}"],
-        "volumes": [f"${{HF_HOME:-./models}}:{_MODELS}"],
+        "volumes": [
+            f"${{HF_HOME:-./models}}:{_MODELS}",
+            *(f"{place}:{place}:ro" for place in map(_literal, folders.values())),
+        ],
         "ipc": "host",
         "restart": "unless-stopped",
         "healthcheck": {
@@ -78,40 +109,76 @@ def _service(spec: LaunchSpec, platform: Platform, gpus: tuple[int, ...]) -> dic
         }
     elif platform == "cuda":
         # Docker numbers what it hands in from 0, so the variable would name others.
-        del service["environment"][VISIBLE["cuda"]]
+        service["environment"].pop(VISIBLE["cuda"], None)
         device = {"driver": "nvidia", "device_ids": [str(index) for index in gpus], "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
     return service
 
 
-def kubernetes(specs: Iterable[LaunchSpec], platform: Platform) -> str:
+def _literal(text: str) -> str:
+    """A text of which Compose fills nothing in."""
+    return text.replace("$", "$$")
+
+
+def kubernetes(specs: Sequence[LaunchSpec], platform: Platform) -> str:
     """A Deployment and a Service for each server. Models come from a volume claim named ``models``.
 
     Raises:
-        NoImageError: A server has no image.
+        NotRenderableError: A server has no image, or a checkpoint is a folder of this machine.
     """
-    return "---\n".join(
-        to_yaml(document) for spec in specs for document in (_deployment(spec, platform), _kube_service(spec))
-    )
+    names = kubernetes_names([spec.name for spec in specs])
+    documents: list[Any] = []
+    for spec in specs:
+        for folder in _folders(spec):
+            if not folder.startswith(f"{_MODELS}/"):
+                wrong = f"no other machine has the folder {folder}"
+                raise NotRenderableError(
+                    f"{spec.name}: {wrong}; name an id, or a folder of the claim in {_MODELS}"
+                )
+        documents += (_deployment(spec, platform, names[spec.name]), _kube_service(spec, names[spec.name]))
+    return "---\n".join(map(to_yaml, documents))
 
 
-def kubernetes_name(name: str) -> str:
-    """A server's name as Kubernetes wants it: lower case, with dashes for all else."""
-    return re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:63]
+def kubernetes_names(names: Sequence[str]) -> dict[str, str]:
+    """Names of servers as Kubernetes wants them, no two the same.
+
+    They are labels of DNS that begin with a letter, as those of a Service must: at most 63 small letters,
+    digits and dashes. Names that would be the same, or would be cut, end in a digest of what they were.
+    """
+    plain = {name: _dns(name) for name in names}
+    times = Counter(plain.values())
+    return {
+        name: _digested(one, name) if times[one] > 1 or len(one) > _LONGEST_NAME else one
+        for name, one in plain.items()
+    }
 
 
-def _labels(spec: LaunchSpec) -> dict[str, str]:
+def _digested(plain: str, name: str) -> str:
+    kept = plain[: _LONGEST_NAME - _DIGEST - 1].rstrip("-")
+    return f"{kept}-{sha256(name.encode()).hexdigest()[:_DIGEST]}"
+
+
+def _dns(name: str) -> str:
+    text = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
+    return text if text[:1].isalpha() else f"vllm-{text}".rstrip("-")
+
+
+def _unexpanded(text: str) -> str:
+    """A text in which Kubernetes fills in no variable."""
+    return text.replace("$(", "$$(")
+
+
+def _labels(spec: LaunchSpec, name: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": "vllm",
-        "app.kubernetes.io/instance": kubernetes_name(spec.name),
+        "app.kubernetes.io/instance": name,
         "app.kubernetes.io/part-of": "specroute",
         "specroute/method": spec.method,
         "specroute/draft-tokens": str(spec.draft_tokens),
     }
 
 
-def _deployment(spec: LaunchSpec, platform: Platform) -> dict[str, Any]:
-    name = kubernetes_name(spec.name)
+def _deployment(spec: LaunchSpec, platform: Platform, name: str) -> dict[str, Any]:
     words = arguments(spec, host=_ANYWHERE)
     words[words.index("--port") + 1] = str(_PORT)
     env = {**environment(spec, platform), "HF_HOME": _MODELS}
@@ -120,8 +187,8 @@ def _deployment(spec: LaunchSpec, platform: Platform) -> dict[str, Any]:
         "name": "vllm",
         "image": _image(spec, platform),
         "command": ["vllm", "serve"],
-        "args": [spec.target, *words],
-        "env": [{"name": key, "value": value} for key, value in env.items()],
+        "args": [_unexpanded(word) for word in (spec.target, *words)],
+        "env": [{"name": key, "value": _unexpanded(value)} for key, value in env.items()],
         "ports": [{"name": "http", "containerPort": _PORT}],
         "startupProbe": {**health, "periodSeconds": 10, "failureThreshold": _MINUTES_TO_START * 6},
         "readinessProbe": {**health, "periodSeconds": 5},
@@ -130,18 +197,18 @@ def _deployment(spec: LaunchSpec, platform: Platform) -> dict[str, Any]:
     }
     resource = {"rocm": "amd.com/gpu", "cuda": "nvidia.com/gpu"}.get(platform)
     if resource is not None:
-        container["resources"] = {"limits": {resource: spec.tensor_parallel}}
+        container["resources"] = {"limits": {resource: spec.gpu_count}}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "labels": _labels(spec)},
+        "metadata": {"name": name, "labels": _labels(spec, name)},
         "spec": {
             "replicas": 1,
             # Two generations side by side would need twice the GPUs.
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": {"app.kubernetes.io/instance": name}},
             "template": {
-                "metadata": {"labels": _labels(spec)},
+                "metadata": {"labels": _labels(spec, name)},
                 "spec": {
                     "terminationGracePeriodSeconds": 60,
                     "containers": [container],
@@ -155,12 +222,11 @@ def _deployment(spec: LaunchSpec, platform: Platform) -> dict[str, Any]:
     }
 
 
-def _kube_service(spec: LaunchSpec) -> dict[str, Any]:
-    name = kubernetes_name(spec.name)
+def _kube_service(spec: LaunchSpec, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "labels": _labels(spec)},
+        "metadata": {"name": name, "labels": _labels(spec, name)},
         "spec": {
             "selector": {"app.kubernetes.io/instance": name},
             "ports": [{"name": "http", "port": _PORT, "targetPort": "http"}],

@@ -24,6 +24,6 @@ def place(specs: Sequence[LaunchSpec], free: Iterable[int]) -> dict[str, tuple[i
     named = {index for spec in specs for index in spec.gpus or ()}
     rest = (index for index in free if index not in named)
     return {
-        spec.name: spec.gpus if spec.gpus is not None else tuple(islice(rest, spec.tensor_parallel))
+        spec.name: spec.gpus if spec.gpus is not None else tuple(islice(rest, spec.gpu_count))
         for spec in specs
     }

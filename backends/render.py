@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from backends.flags import Kind, listed
 from backends.versions import at_least
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from backends.methods import Platform
     from backends.spec import LaunchSpec
@@ -16,11 +18,15 @@ if TYPE_CHECKING:
 REQUEST_METRICS_SINCE: Final = "0.29.0"
 """First version with ``--per-request-spec-decode-metrics``."""
 
+METRICS: Final = "per-request-spec-decode-metrics"
+"""The flag by which a server tells the acceptance of each request."""
+
 VISIBLE: Final = {"rocm": "HIP_VISIBLE_DEVICES", "cuda": "CUDA_VISIBLE_DEVICES"}
 """Variable that picks the GPUs, by platform; there is none for CPUs."""
 
 OWN_ARGS: Final = {
     "model": "model",
+    "device-ids": "launch.gpus",
     "served-model-name": "served_model",
     "host": "url",
     "port": "url",
@@ -52,13 +58,20 @@ def speculative_config(spec: LaunchSpec) -> dict[str, Any] | None:
     return config | dict(spec.options)
 
 
-def arguments(spec: LaunchSpec, *, host: str | None = None, version: str | None = None) -> list[str]:
+def arguments(
+    spec: LaunchSpec,
+    *,
+    host: str | None = None,
+    version: str | None = None,
+    known: Collection[str] | None = None,
+) -> list[str]:
     """Flags of the server, all but the target model.
 
     Args:
         spec: The server.
         host: Address to listen on; that of its URL if left out.
         version: Of vLLM; None for one that has everything.
+        known: The flags that it has, where it was asked.
     """
     flags: dict[str, Any] = {
         "served-model-name": spec.served_model,
@@ -68,22 +81,31 @@ def arguments(spec: LaunchSpec, *, host: str | None = None, version: str | None 
     }
     if spec.max_model_len is not None:
         flags["max-model-len"] = spec.max_model_len
-    flags |= _USUAL | dict(spec.args)
+    flags |= {name: value for name, value in _USUAL.items() if known is None or name in known} | spec.flags
     config = speculative_config(spec)
     if config is not None:
         flags["speculative-config"] = json.dumps(config)
         # A server without a draft refuses to start with this flag.
-        if version is None or at_least(version, REQUEST_METRICS_SINCE):
-            flags.setdefault("per-request-spec-decode-metrics", "summary")
+        if (
+            METRICS in known
+            if known is not None
+            else version is None or at_least(version, REQUEST_METRICS_SINCE)
+        ):
+            flags.setdefault(METRICS, "summary")
     return [word for name, value in flags.items() for word in _flag(name, value)]
 
 
 def _flag(name: str, value: object) -> Iterator[str]:
     if value is False:
-        return
-    yield f"--{name}"
-    if value is not True:
-        yield str(value)
+        if listed().get(name) is Kind.SWITCH:
+            yield f"--no-{name}"
+    elif value is True:
+        yield f"--{name}"
+    elif str(value).startswith("-"):
+        # A word of its own would be read as the next flag.
+        yield f"--{name}={value}"
+    else:
+        yield from (f"--{name}", str(value))
 
 
 def environment(spec: LaunchSpec, platform: Platform, gpus: Sequence[int] = ()) -> dict[str, str]:
@@ -100,8 +122,10 @@ def environment(spec: LaunchSpec, platform: Platform, gpus: Sequence[int] = ()) 
     return env
 
 
-def argv(spec: LaunchSpec, python: str, *, version: str | None = None) -> list[str]:
-    """The command line in an environment that has vLLM.
+def argv(
+    spec: LaunchSpec, python: str, *, version: str | None = None, known: Collection[str] | None = None
+) -> list[str]:
+    """The command line in an environment that has vLLM; other arguments are as of :func:`arguments`.
 
     The console script is not used: the CPU build's does not find its own package.
 
@@ -109,6 +133,16 @@ def argv(spec: LaunchSpec, python: str, *, version: str | None = None) -> list[s
         spec: The server.
         python: Interpreter of the environment.
         version: Of its vLLM.
+        known: The flags that it has.
     """
     module = "vllm.entrypoints.openai.api_server"
-    return [python, "-m", module, "--model", spec.target, *arguments(spec, version=version)]
+    words = arguments(spec, version=version, known=known)
+    return [python, "-m", module, "--model", spec.target, *words]
+
+
+def shell(spec: LaunchSpec, platform: Platform, python: str, gpus: Sequence[int] = ()) -> str:
+    """One command of a shell that starts the server; arguments as of :func:`environment` and :func:`argv`."""
+    env = environment(spec, platform, gpus).items()
+    return " ".join(
+        [*(f"{name}={shlex.quote(value)}" for name, value in env), shlex.join(argv(spec, python))]
+    )

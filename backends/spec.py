@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from backends.flags import settings
 from backends.methods import methods
 from gateway.policy.machine import GpusSection, LaunchSection
 from gateway.policy.schema import BackendSection
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 FIRST_PORT: Final = 8101
 _MAX_IN_FLIGHT: Final[int] = BackendSection.model_fields["max_in_flight"].default
+_DIGITS: Final = 9
+"""More than any count has."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -34,7 +38,7 @@ class LaunchSpec:
         draft_tokens: N; 0 without speculation.
         draft: Checkpoint of the draft, where the method has one of its own.
         block_size: Of the draft, where it is known without its checkpoint.
-        tensor_parallel: GPUs it is spread over.
+        tensor_parallel: GPUs that each layer is spread over.
         gpus: Which of this machine's; None to be given some.
         args: Further flags of ``vllm serve`` without ``--``; true stands for a bare flag.
         env: Further environment variables.
@@ -87,6 +91,14 @@ class LaunchSpec:
         return self.method != "none"
 
     @property
+    def takes_draft(self) -> bool:
+        """Whether the draft that it names can be one of its method."""
+        if self.known.draft == "built_in":
+            # Some targets' own layers are published as a checkpoint of their own, named after what they are.
+            return "mtp" in (self.draft or "").lower()
+        return self.known.draft == "separate"
+
+    @property
     def refuses(self) -> tuple[str, ...]:
         """Request parameters that it answers with 400, sorted."""
         if self.refused is not None:
@@ -106,6 +118,51 @@ class LaunchSpec:
         return LaunchSection(speculative=dict(self.options)).adaptive
 
     @property
+    def flags(self) -> Mapping[str, Scalar]:
+        """Its further flags by the names by which vLLM reads them."""
+        return settings(self.args)
+
+    def setting(self, flag: str, config: str, key: str) -> object:
+        """What is set by a flag, or by a key of a flag that takes JSON; None where nothing is.
+
+        Args:
+            flag: Name of the flag that sets nothing else.
+            config: Name of the flag that takes JSON.
+            key: Of its value.
+        """
+        flags = self.flags
+        for name in (flag, f"{config}.{key}"):
+            if name in flags:
+                return flags[name]
+        try:
+            whole_config = json.loads(str(flags.get(config, "{}")))
+        except ValueError:
+            return None
+        return whole_config.get(key) if isinstance(whole_config, dict) else None
+
+    @property
+    def stages(self) -> int:
+        """Into how many stages its layers are cut, each on GPUs of its own."""
+        return whole(self.flags.get("pipeline-parallel-size")) or 1
+
+    @property
+    def draft_parallel(self) -> int:
+        """GPUs that each layer of the draft is spread over."""
+        return whole(self.options.get("draft_tensor_parallel_size")) or self.tensor_parallel
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs that it takes: one for each rank of each way in which it is spread."""
+        flags = self.flags
+        replicas = flags.get("data-parallel-size-local")
+        if replicas is None:
+            # With a rank of its own it is one replica; the others are servers of theirs.
+            alone = "data-parallel-rank" in flags
+            replicas = 1 if alone else flags.get("data-parallel-size")
+        slices = whole(flags.get("prefill-context-parallel-size")) or 1
+        return self.tensor_parallel * self.stages * slices * (whole(replicas) or 1)
+
+    @property
     def url(self) -> str:
         """Where the gateway reaches it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -113,8 +170,15 @@ class LaunchSpec:
         return f"{self.scheme}://{host}{port}"
 
 
+def whole(written: object) -> int | None:
+    """A whole number from 1 on, as a number or as text; None for anything else."""
+    if isinstance(written, str) and written.isascii() and written.isdecimal() and len(written) <= _DIGITS:
+        written = int(written)
+    return written if isinstance(written, int) and not isinstance(written, bool) and written > 0 else None
+
+
 class UnknownMethodError(ValueError):
-    """A recipe has no such method; the text says which it has."""
+    """A recipe cannot be run with the methods asked for; the text says what would be right."""
 
 
 def from_recipe(
@@ -128,17 +192,23 @@ def from_recipe(
         first_port: Of the first server; the others follow.
 
     Raises:
-        UnknownMethodError: The recipe has no such method, or what stands behind the colon is no number.
+        UnknownMethodError: The recipe has no such method, two are the same, or what stands behind the colon
+            is no number of tokens.
     """
+    seen: dict[tuple[str, int], str] = {}
     for offset, asked in enumerate(names):
-        name, _, tokens = asked.partition(":")
+        name, colon, tokens = (part.strip() for part in asked.partition(":"))
         variant = recipe.methods.get(name)
         if variant is None:
             known = ", ".join(recipe.methods)
             raise UnknownMethodError(f"{recipe.name} has no method {name!r}; methods: {known}")
-        if tokens and not tokens.isdecimal():
+        if colon and whole(tokens) is None:
             raise UnknownMethodError(f"{asked!r} is not a method with its draft tokens; write {name}:3")
-        draft_tokens = int(tokens) if tokens else variant.draft_tokens
+        draft_tokens = whole(tokens) or variant.draft_tokens
+        if other := seen.get((name, draft_tokens)):
+            wrong = f"{asked!r} is the same server as {other!r}"
+            raise UnknownMethodError(f"{wrong}; name it once, or with another number of draft tokens")
+        seen[name, draft_tokens] = asked
         yield LaunchSpec(
             name=f"{recipe.name}-{name}-n{draft_tokens}" if draft_tokens else f"{recipe.name}-{name}",
             target=recipe.target,

@@ -44,11 +44,16 @@ class Rule(StrEnum):
 
 
 class DraftTokens(Data):
-    """N: which are legal, where to begin, which to sweep."""
+    """N: which are legal, where to begin, which to sweep.
+
+    Attributes:
+        most: More than this was never of use anywhere, as far as is known.
+    """
 
     rule: Rule
     default: int = 0
     sweep: tuple[int, ...] = ()
+    most: int = 0
 
 
 class Since(Data):
@@ -64,6 +69,19 @@ class Support(Data):
     runs: bool = True
     since: str | None = None
     note: str = ""
+
+
+class Draft(Data):
+    """Published drafts whose block is known without their checkpoint.
+
+    Attributes:
+        draft: Pattern of their ids.
+        source: How the size is known.
+    """
+
+    draft: str
+    block_size: int
+    source: str
 
 
 class Adaptive(Data):
@@ -96,10 +114,14 @@ class Method(Data):
         draft: Where the draft comes from: ``none`` (needs no weights), ``built_in`` or ``separate``.
         draft_architectures: Patterns of the ``architectures`` of its drafts; empty where any will do.
         target_architectures: The same for targets.
+        target_holds_draft: Patterns of ids of targets whose checkpoints hold such a draft.
+        drafts: Published drafts; the first whose pattern fits counts.
         speculative: What ``--speculative-config`` holds if nothing else is said.
         keys: Keys of ``--speculative-config`` that it takes besides the common ones.
         schedule: Whether vLLM is tested with an N that follows the batch size.
         adaptive: Adaptive verification; None where it has none.
+        alias: A name of it alone that vLLM lists, where ``engine`` is that of others too.
+        model_runner: The generation of vLLM's model runner that it needs; None where any will do.
         refuses: Request parameters that a server with it answers with 400.
         faults: What to know before using it.
     """
@@ -111,17 +133,30 @@ class Method(Data):
     draft: Literal["none", "built_in", "separate"]
     draft_architectures: tuple[str, ...] = ()
     target_architectures: tuple[str, ...] = ()
+    target_holds_draft: tuple[str, ...] = ()
+    drafts: tuple[Draft, ...] = ()
     draft_tokens: DraftTokens
     speculative: dict[str, Scalar] = Field(default_factory=dict)
     keys: tuple[str, ...] = ()
     since: Since
     schedule: bool = False
     adaptive: Adaptive | None = None
+    alias: str | None = None
+    model_runner: Literal[1, 2] | None = None
     needs: Needs | None = None
     refuses: tuple[str, ...]
     platforms: dict[Platform, Support]
     attention: tuple[Attention, ...] = ()
     faults: tuple[str, ...]
+
+    def holds_draft(self, target: str) -> bool:
+        """Whether the checkpoint of a target holds a draft of the method, as far as its id tells."""
+        return any(fnmatchcase(target.lower(), one) for one in self.target_holds_draft)
+
+    def block_size(self, draft: str) -> int | None:
+        """Block size of a published draft; None where it is not known."""
+        fitting = (one.block_size for one in self.drafts if fnmatchcase(draft.lower(), one.draft))
+        return next(fitting, None)
 
     def attention_backend(self, target: str, platform: Platform) -> str | None:
         """The attention backend that a target needs on a platform, if it needs a certain one."""

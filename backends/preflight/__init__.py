@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from backends.methods import methods
+from backends.preflight.environment import check_environment
 from backends.preflight.finding import Finding
+from backends.preflight.flags import check_flags
 from backends.preflight.method import check_method
 from backends.preflight.models import check_models
 from backends.preflight.options import check_options
@@ -32,7 +34,15 @@ def preflight(specs: Sequence[LaunchSpec], machine: Machine) -> list[Finding]:
         findings += check_method(spec, machine)
         if spec.method in methods():
             findings += check_options(spec, machine)
+            findings += check_flags(spec, machine)
+            findings += check_environment(spec)
             findings += check_models(spec, machine)
     findings += check_fleet(specs, machine)
     places = {spec.name: place for place, spec in enumerate(specs)}
-    return sorted(findings, key=lambda one: places[one.server])
+    return sorted(_once(findings), key=lambda one: places[one.server])
+
+
+def _once(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Findings without those that only say of another server what could not be looked at."""
+    said = {one.wrong: one for one in reversed(findings) if one.unchecked}
+    return [one for one in findings if not one.unchecked or said[one.wrong] is one]

@@ -14,17 +14,30 @@ class Finding:
         wrong: What is wrong, in words.
         right: What would be right; an instruction.
         warning: The server can be started all the same.
+        unchecked: A warning of another kind: something could not be looked at.
     """
 
     server: str
     wrong: str
     right: str
     warning: bool = False
+    unchecked: bool = False
 
     def __str__(self) -> str:
-        """One line."""
-        return f"{self.server}: {'warning: ' if self.warning else ''}{self.wrong}; {self.right}"
+        """One line, whatever the values in it hold."""
+        kind = "not checked: " if self.unchecked else "warning: " if self.warning else ""
+        return _plain(f"{self.server}: {kind}{self.wrong}; {self.right}")
 
     def as_json(self) -> dict[str, object]:
         """The fields by name, for JSON."""
         return asdict(self)
+
+
+def _plain(text: str) -> str:
+    """Text without what would move the cursor, begin a line or turn the direction of writing."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def unchecked(server: str, wrong: str, right: str) -> Finding:
+    """Something that could not be looked at, and what would let it be."""
+    return Finding(server, wrong, right, warning=True, unchecked=True)

@@ -1,4 +1,4 @@
-"""Whether draft and target fit each other and the N, by the config.json of both."""
+"""Whether draft and target fit each other, the N and the GPUs, by the config.json of both."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from backends.checkpoint import UnreadableCheckpointError, find
-from backends.methods import Rule
-from backends.preflight.finding import Finding
+from backends.preflight.finding import Finding, unchecked
+from backends.preflight.length import check_length
+from backends.preflight.spread import check_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,21 +18,24 @@ if TYPE_CHECKING:
     from backends.spec import LaunchSpec
 
 _READS_HIDDEN_STATES: Final = ("eagle", "eagle3", "medusa", "dflash", "dspark")
-_WHOLE_BLOCK: Final = "Qwen3Omni"
-"""Targets whose DSpark draft must draft its whole block."""
+_LAYERS_UNSAID: Final = ("MiMo*", "Longcat*", "Step3p*", "MiniMaxM3*", "Dots3*")
+"""Architectures of which vLLM knows the layers of multi-token prediction without being told."""
 
 
 def check_models(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
-    """Findings about the checkpoints. The method must exist."""
+    """Findings about the checkpoints, and about those that cannot be read. The method must exist."""
     found: dict[str, Checkpoint | None] = {}
-    for role, name in (("target", spec.target), ("draft", spec.draft)):
+    for role, name in (("target", spec.target), ("draft", spec.draft if spec.takes_draft else None)):
+        found[role] = None
+        if not name:
+            continue
         try:
-            found[role] = find(name, machine.env) if name else None
+            found[role] = checkpoint = find(name, {**machine.env, **spec.env})
         except UnreadableCheckpointError as error:
-            found[role] = None
-            yield Finding(
-                spec.name, f"the {role} cannot be read: {error}", "name a folder with a checkpoint, or an id"
-            )
+            right = "name a folder with a checkpoint, or an id"
+            yield Finding(spec.name, f"the {role} cannot be read: {error}", right)
+            continue
+        yield from _unread(spec, role, name) if checkpoint is None else _odd(spec, role, checkpoint)
     target, draft = found["target"], found["draft"]
     if target is not None:
         yield from _target(spec, target)
@@ -39,25 +43,44 @@ def check_models(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
         yield from _draft(spec, draft)
     if target is not None and draft is not None:
         yield from _pair(spec, target, draft)
-    yield from _length(spec, target, draft)
+    yield from check_length(spec, target, draft)
+
+
+def _unread(spec: LaunchSpec, role: str, name: str) -> Iterator[Finding]:
+    unseen = {"target": "layers, heads and context", "draft": "fit to the target"}[role]
+    wrong = f"the {role} {name} has no config.json on this machine, so its {unseen} are not known"
+    yield unchecked(
+        spec.name, wrong.replace("target are", "target is"), "download it, or check where it lies"
+    )
+
+
+def _odd(spec: LaunchSpec, role: str, checkpoint: Checkpoint) -> Iterator[Finding]:
+    if checkpoint.odd:
+        wrong = f"in the config.json of the {role} {checkpoint.name} {', '.join(checkpoint.odd)}"
+        yield unchecked(
+            spec.name, wrong, "write numbers as numbers and names in a list, to have them compared"
+        )
 
 
 def _target(spec: LaunchSpec, target: Checkpoint) -> Iterator[Finding]:
     yield from _architecture(spec, "target", target, spec.known.target_architectures)
-    if spec.known.draft == "built_in" and not target.mtp_layers:
+    own = spec.known.draft == "built_in" and not spec.draft
+    if own and not target.mtp_layers and not _fits(target, _LAYERS_UNSAID):
         wrong = f"{spec.target} has no layers of multi-token prediction"
         yield Finding(spec.name, wrong, "use a method with a draft of its own, or ngram")
-    if target.heads and target.heads % spec.tensor_parallel:
-        legal = [str(one) for one in range(1, target.heads + 1) if target.heads % one == 0]
-        wrong = f"{target.heads} attention heads cannot be spread over {spec.tensor_parallel} GPUs"
-        yield Finding(spec.name, wrong, f"set launch.tensor_parallel to one of {', '.join(legal)}")
-    if target.positions and spec.max_model_len and spec.max_model_len > target.positions:
+    yield from check_spread(spec, "target", target, spec.tensor_parallel)
+    if target.layers and spec.stages > target.layers:
+        wrong = f"{target.layers} layers cannot be cut into {spec.stages} stages"
+        yield Finding(spec.name, wrong, f"set pipeline-parallel-size to {target.layers} at most")
+    stretched = "hf-overrides" in spec.flags or spec.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"
+    if target.positions and spec.max_model_len and spec.max_model_len > target.positions and not stretched:
         wrong = f"max_model_len {spec.max_model_len} is above the target's {target.positions}"
         yield Finding(spec.name, wrong, f"set max_model_len to {target.positions} at most")
 
 
 def _draft(spec: LaunchSpec, draft: Checkpoint) -> Iterator[Finding]:
     yield from _architecture(spec, "draft", draft, spec.known.draft_architectures)
+    yield from check_spread(spec, "draft", draft, spec.draft_parallel)
     if draft.positions and spec.max_model_len and spec.max_model_len > draft.positions:
         wrong = (
             f"max_model_len {spec.max_model_len} is above the {draft.positions} tokens the draft was made for"
@@ -66,18 +89,22 @@ def _draft(spec: LaunchSpec, draft: Checkpoint) -> Iterator[Finding]:
         yield Finding(spec.name, wrong, right, warning=True)
 
 
+def _fits(checkpoint: Checkpoint, patterns: Sequence[str]) -> bool:
+    names = checkpoint.architectures
+    return any(fnmatchcase(name.lower(), pattern.lower()) for name in names for pattern in patterns)
+
+
 def _architecture(
     spec: LaunchSpec, role: str, checkpoint: Checkpoint, patterns: Sequence[str]
 ) -> Iterator[Finding]:
     names = checkpoint.architectures
-    fits = any(fnmatchcase(name.lower(), pattern.lower()) for name in names for pattern in patterns)
-    if patterns and names and not fits:
+    if patterns and names and not _fits(checkpoint, patterns):
         wrong = f"the {role} {checkpoint.name} is a {names[0]}, which is none for {spec.method}"
         yield Finding(spec.name, wrong, f"name one whose architecture is {' or '.join(patterns)}")
 
 
 def _pair(spec: LaunchSpec, target: Checkpoint, draft: Checkpoint) -> Iterator[Finding]:
-    mixed = spec.speculative.get("use_heterogeneous_vocab")
+    mixed = spec.options.get("use_heterogeneous_vocab")
     if (
         None not in (draft.vocabulary, target.vocabulary)
         and draft.vocabulary != target.vocabulary
@@ -101,29 +128,3 @@ def _pair(spec: LaunchSpec, target: Checkpoint, draft: Checkpoint) -> Iterator[F
     if beyond:
         wrong = f"the draft reads layer {beyond[0]} of a target that has {target.layers}"
         yield Finding(spec.name, wrong, "name the draft that was trained for this target")
-
-
-def _length(spec: LaunchSpec, target: Checkpoint | None, draft: Checkpoint | None) -> Iterator[Finding]:
-    """Whether N is legal, by what is known of the draft."""
-    tokens, rule = spec.draft_tokens, spec.known.draft_tokens.rule
-    block = draft.block_size if draft is not None and draft.block_size else spec.block_size
-    if rule is Rule.MULTIPLE and target is not None and target.mtp_layers:
-        layers = target.mtp_layers
-        if tokens > layers and tokens % layers:
-            below = tokens - tokens % layers
-            wrong = f"{tokens} draft tokens are no multiple of the target's {layers} prediction layers"
-            yield Finding(spec.name, wrong, f"set draft_tokens to {below} or {below + layers}")
-    elif rule is Rule.BELOW_BLOCK and block and tokens >= block:
-        wrong = f"{tokens} draft tokens do not fit a block of {block}, of which one is the anchor"
-        yield Finding(spec.name, wrong, f"set draft_tokens to {block - 1} at most")
-    elif rule is Rule.WITHIN_BLOCK and block:
-        whole = target is not None and any(name.startswith(_WHOLE_BLOCK) for name in target.architectures)
-        if tokens > block:
-            wrong = f"{tokens} draft tokens are past the block of {block} that the draft was trained with"
-            yield Finding(spec.name, wrong, f"set draft_tokens to {block} at most")
-        elif whole and tokens != block:
-            wrong = f"a DSpark draft of Qwen3-Omni drafts its whole block, and {tokens} tokens are asked for"
-            yield Finding(spec.name, wrong, f"set draft_tokens to {block}")
-    elif rule is Rule.HEADS and draft is not None and draft.draft_heads and tokens != draft.draft_heads:
-        wrong = f"the draft has {draft.draft_heads} heads, one a token, and {tokens} tokens are asked for"
-        yield Finding(spec.name, wrong, f"set draft_tokens to {draft.draft_heads}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
-from backends.preflight.finding import Finding
+from backends.hosts import overlap
+from backends.preflight.finding import Finding, unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -12,7 +15,9 @@ if TYPE_CHECKING:
     from backends.machine import Gpu, Machine
     from backends.spec import LaunchSpec
 
-LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0")
+MOST_GPUS: Final = 1024
+"""GPUs of one server that nobody has on one machine."""
+_FIRST_FREE_PORT: Final = 1024
 
 
 def check_fleet(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
@@ -28,48 +33,69 @@ def check_fleet(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Findi
 
 
 def _ports(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
-    names: dict[str, str] = {}
-    takers: dict[tuple[str, int], str] = {}
+    names: set[str] = set()
+    before: list[LaunchSpec] = []
     for spec in specs:
         if spec.name in names:
             yield Finding(spec.name, "two servers have this name", "give each its own name")
-        names[spec.name] = spec.name
-        if spec.host not in LOCAL:
+        names.add(spec.name)
+        if not machine.is_here(spec.host):
             wrong = f"its address {spec.url} is not on this machine"
             yield Finding(spec.name, wrong, "start it there, and write 127.0.0.1 for what is started here")
             continue
-        if other := takers.get((spec.host, spec.port)):
-            yield Finding(spec.name, f"port {spec.port} is also that of {other}", "give each its own port")
+        taker = next((one for one in before if one.port == spec.port and overlap(one.host, spec.host)), None)
+        if taker is not None:
+            yield Finding(
+                spec.name, f"port {spec.port} is also that of {taker.name}", "give each its own port"
+            )
         elif not machine.port_is_free(spec.host, spec.port):
             yield Finding(
                 spec.name,
                 f"somebody listens on port {spec.port} already",
                 "stop that, or choose another port",
             )
-        takers.setdefault((spec.host, spec.port), spec.name)
+        elif spec.port < _FIRST_FREE_PORT:
+            wrong = f"port {spec.port} is one that only the administrator may listen on"
+            yield Finding(spec.name, wrong, f"choose one from {_FIRST_FREE_PORT} on", warning=True)
+        before.append(spec)
 
 
 def _gpus(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
     takers: dict[int, str] = {}
     for spec in specs:
-        if spec.gpus is not None and len(spec.gpus) != spec.tensor_parallel:
-            wrong = f"it is spread over {spec.tensor_parallel} GPUs and is given {len(spec.gpus)}"
-            yield Finding(spec.name, wrong, f"name {spec.tensor_parallel} in launch.gpus")
-        for index in spec.gpus or ():
+        if spec.gpu_count > MOST_GPUS:
+            wrong = f"it is spread over {spec.gpu_count} GPUs, more than any machine has"
+            yield Finding(
+                spec.name, wrong, "lower launch.tensor_parallel, or how it is spread in launch.args"
+            )
+            continue
+        if spec.gpus is not None and len(spec.gpus) != spec.gpu_count and machine.platform != "cpu":
+            wrong = f"it is spread over {spec.gpu_count} GPUs and is given {len(spec.gpus)}"
+            yield Finding(spec.name, wrong, f"name {spec.gpu_count} in launch.gpus")
+        for index, times in Counter(spec.gpus or ()).items():
+            if times > 1:
+                yield Finding(spec.name, f"GPU {index} is given to it {times} times", "name it once")
             if other := takers.get(index):
                 wrong = f"GPU {index} is also given to {other}"
                 yield Finding(spec.name, wrong, "give each server its own GPUs")
             takers.setdefault(index, spec.name)
-    if machine.gpus is not None and machine.platform != "cpu":
-        yield from _there(specs, machine.gpus)
-        yield from _enough(specs, [gpu for gpu in machine.gpus if gpu.free and gpu.index not in takers])
-        yield from _measured(specs, {gpu.name for gpu in machine.gpus})
+    if machine.platform == "cpu":
+        return
+    if machine.gpus is None:
+        if machine.trouble and specs:
+            yield unchecked(
+                specs[0].name, machine.trouble, "see to it that the tool runs, to have GPUs checked"
+            )
+        return
+    yield from _there(specs, machine.gpus)
+    yield from _enough(specs, [gpu for gpu in machine.gpus if gpu.free and gpu.index not in takers])
+    yield from _measured(specs, {gpu.name for gpu in machine.gpus})
 
 
 def _there(specs: Sequence[LaunchSpec], gpus: Sequence[Gpu]) -> Iterator[Finding]:
     there = {gpu.index: gpu for gpu in gpus}
     for spec in specs:
-        for index in spec.gpus or ():
+        for index in dict.fromkeys(spec.gpus or ()):
             gpu = there.get(index)
             if gpu is None:
                 right = f"name some of {', '.join(map(str, there))}" if there else "use a machine with GPUs"
@@ -80,11 +106,12 @@ def _there(specs: Sequence[LaunchSpec], gpus: Sequence[Gpu]) -> Iterator[Finding
 
 
 def _enough(specs: Sequence[LaunchSpec], free: Sequence[Gpu]) -> Iterator[Finding]:
-    unplaced = [spec for spec in specs if spec.gpus is None]
-    wanted = sum(spec.tensor_parallel for spec in unplaced)
-    if wanted > len(free):
-        wrong = f"the fleet needs {wanted} GPUs and {len(free)} are free"
-        yield Finding(unplaced[0].name, wrong, "start fewer methods, or spread each over fewer GPUs")
+    unplaced = [spec for spec in specs if spec.gpus is None and spec.gpu_count <= MOST_GPUS]
+    taken = list(accumulate(spec.gpu_count for spec in unplaced))
+    first = next((spec for spec, upto in zip(unplaced, taken, strict=True) if upto > len(free)), None)
+    if first is not None:
+        wrong = f"the fleet needs {taken[-1]} GPUs and {len(free)} are free"
+        yield Finding(first.name, wrong, "start fewer methods, or spread each over fewer GPUs")
 
 
 def _measured(specs: Sequence[LaunchSpec], names: set[str]) -> Iterator[Finding]:

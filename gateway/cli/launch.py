@@ -104,7 +104,11 @@ def launch(
 
     specs = _specs(recipe, methods, fleet, port)
     if show is not None:
-        typer.echo(_shown(show, specs, platform.value if platform else "rocm", python or "python3"), nl=False)
+        target: Platform = platform.value if platform else "rocm"
+        _report(findings := _findings_anywhere(specs, target), as_json=False)
+        if any(not one.warning for one in findings):
+            raise typer.Exit(NOT_RIGHT)
+        typer.echo(_shown(show, specs, target, python or "python3"), nl=False)
         return
     answer = _asked(python, specs)
     if answer is None and not check:
@@ -118,7 +122,7 @@ def launch(
         raise typer.Exit(NOT_RIGHT)
     if check:
         if not as_json:
-            typer.echo(_verdict(specs, machine))
+            typer.echo(_verdict(specs, machine, findings))
         return
     from gateway.cli.launching import Launching
 
@@ -153,10 +157,11 @@ def _specs(recipe: str, methods: str, fleet: Path | None, port: int) -> tuple[La
 
 
 def _shown(what: Printed, specs: Sequence[LaunchSpec], platform: Platform, python: str) -> str:
-    import shlex
+    import itertools
 
     from backends import manifests, render
     from backends.fleet_file import write_fleet
+    from backends.placement import place
 
     try:
         match what:
@@ -167,13 +172,10 @@ def _shown(what: Printed, specs: Sequence[LaunchSpec], platform: Platform, pytho
             case Printed.KUBERNETES:
                 return manifests.kubernetes(specs, platform)
             case Printed.ARGV:
-                lines = []
-                for spec in specs:
-                    env = render.environment(spec, platform)
-                    words = [f"{key}={value}" for key, value in env.items()]
-                    lines.append(shlex.join([*words, *render.argv(spec, python)]) + "\n")
-                return "".join(lines)
-    except (manifests.NoImageError, KeyError) as error:
+                gpus = {} if platform == "cpu" else place(specs, itertools.count())
+                lines = (render.shell(spec, platform, python, gpus.get(spec.name, ())) for spec in specs)
+                return "".join(f"{line}\n" for line in lines)
+    except manifests.NotRenderableError as error:
         refuse(str(error))
 
 
@@ -194,15 +196,27 @@ def _asked(python: str, specs: Sequence[LaunchSpec]) -> Answer | None:
 def _machine(answer: Answer | None, platform: Platform | None) -> Machine:
     from backends import machine
 
-    found = machine.gpus()
-    here = answer.engine.platform if answer else found[0] if found else None
+    found = machine.look()
+    here = answer.engine.platform if answer else found.platform
+    chosen = platform or here or "rocm"
+    listed = found.gpus if found.platform == chosen else None
     return machine.Machine(
-        platform=platform or here or "rocm",
+        platform=chosen,
         engine=answer.engine if answer else None,
-        gpus=found[1] if found and found[0] == (platform or here) else None,
+        gpus=None if listed is None else machine.visible(listed, chosen, os.environ),
         port_is_free=machine.port_is_free,
         env=os.environ,
+        trouble=found.trouble if found.platform == chosen else "",
     )
+
+
+def _findings_anywhere(specs: Sequence[LaunchSpec], platform: Platform) -> list[Finding]:
+    """What is wrong with a fleet on whatever machine it will run."""
+    from backends.machine import Machine
+    from backends.preflight import preflight
+
+    anywhere = Machine(platform, is_here=lambda _host: True, env=os.environ)
+    return [one for one in preflight(specs, anywhere) if not one.unchecked]
 
 
 def _findings(specs: Sequence[LaunchSpec], machine: Machine, answer: Answer | None) -> list[Finding]:
@@ -222,12 +236,16 @@ def _report(findings: Sequence[Finding], *, as_json: bool) -> None:
         document = {"ok": not wrong, "findings": [one.as_json() for one in findings]}
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    for one in findings:
+    # What is wrong first, then what is odd, then what could not be looked at.
+    for one in sorted(findings, key=lambda one: (one.warning, one.unchecked)):
         typer.echo(str(one), err=True)
 
 
-def _verdict(specs: Sequence[LaunchSpec], machine: Machine) -> str:
+def _verdict(specs: Sequence[LaunchSpec], machine: Machine, findings: Sequence[Finding]) -> str:
     engine = f"vLLM {machine.engine.version}" if machine.engine else "no vLLM here to ask"
     gpus = f"{len(machine.gpus)} GPUs" if machine.gpus is not None else "no GPU here to look at"
     names = ", ".join(spec.name for spec in specs)
-    return f"Right for {machine.platform}: {names} ({engine}, {gpus})"
+    unchecked = sum(one.unchecked for one in findings)
+    known = [engine, gpus, *([f"what could not be checked is said above: {unchecked}"] if unchecked else ())]
+    right = "Right as far as could be checked" if unchecked else "Right"
+    return f"{right} for {machine.platform}: {names} ({', '.join(known)})"

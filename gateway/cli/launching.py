@@ -95,7 +95,9 @@ class Launching:
         return [
             Command(
                 name=spec.name,
-                argv=tuple(render.argv(spec, engine.python, version=engine.version)),
+                argv=tuple(
+                    render.argv(spec, engine.python, version=engine.version, known=engine.flags or None)
+                ),
                 env=os.environ | render.environment(spec, self._machine.platform, gpus.get(spec.name, ())),
                 url=spec.url,
                 served_model=spec.served_model,

@@ -41,7 +41,8 @@ class LaunchSection(Section):
         default=None, description="Numbers of the GPUs it gets; left out: the next free ones."
     )
     args: dict[str, bool | int | float | Text] = Field(
-        default_factory=dict, description="Further flags of vLLM without --; true is a bare flag, false its --no- form."
+        default_factory=dict,
+        description="Further flags of vLLM without --; true is a bare flag, false its --no- form.",
     )
     env: dict[str, str] = Field(default_factory=dict, description="Further environment variables.")
     speculative: dict[str, Any] = Field(

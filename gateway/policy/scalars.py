@@ -15,7 +15,7 @@ from gateway.policy.problems import suggest
 from gateway.policy.registry import SCORERS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
@@ -171,10 +171,23 @@ def language(written: str) -> str:
     return written
 
 
-def _one_of(noun: str, known: Collection[str]) -> tuple[AfterValidator, WithJsonSchema]:
+def suggest_method(written: str) -> str:
+    """A remedy for a method that is not known, such as one by a name that only vLLM has for it."""
+    flat = re.sub(r"[\s_]+", "-", written.strip().lower())
+    if flat in METHODS:
+        return f"did you mean {flat!r}?"
+    if flat.endswith("-mtp"):  # vLLM has one name more for each family of models
+        return "did you mean 'mtp'?"
+    return suggest(flat, METHODS, "methods")
+
+
+def _one_of(
+    noun: str, known: Collection[str], remedy: Callable[[str], str] | None = None
+) -> tuple[AfterValidator, WithJsonSchema]:
     def check(written: str) -> str:
         if written not in known:
-            raise mistake(f"there is no {noun} {written!r}", suggest(written, known, f"{noun}s"))
+            right = remedy(written) if remedy else suggest(written, known, f"{noun}s")
+            raise mistake(f"there is no {noun} {written!r}", right)
         return written
 
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(known)})
@@ -236,7 +249,7 @@ BackendName = Annotated[Name, AfterValidator(_not_reserved)]
 Language = Annotated[
     str, AfterValidator(language), WithJsonSchema({"type": "string", "pattern": f"^({_LANGUAGE.pattern})$"})
 ]
-Method = Annotated[str, *_one_of("method", METHODS)]
+Method = Annotated[str, *_one_of("method", METHODS, suggest_method)]
 Workload = Annotated[
     str,
     AfterValidator(workload),

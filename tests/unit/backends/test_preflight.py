@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backends.flags import listed
 from backends.machine import Engine, Gpu, Machine
 from backends.methods import methods
-from backends.preflight import preflight
+from backends.preflight import Finding, preflight
 from backends.recipes import recipes
 from backends.spec import LaunchSpec, from_recipe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 KNOWN = frozenset(one.engine for one in methods().values() if one.engine)
 ENGINE = Engine("python", "0.32.0", "rocm", KNOWN, frozenset({"arctic_inference"}))
 GPUS = tuple(Gpu(index, "AMD Instinct MI300X gfx942", 196_592, 300) for index in range(8))
 MACHINE = Machine("rocm", ENGINE, GPUS)
+ASKED = replace(MACHINE, engine=replace(ENGINE, version="0.33.0", flags=listed()))
 CUDA = Machine("cuda", replace(ENGINE, platform="cuda"))
 CPU = Machine("cpu", replace(ENGINE, platform="cpu"))
 BASE = LaunchSpec("base", "t/arget", "t", port=8000)
@@ -61,8 +64,19 @@ def server(method: str, draft_tokens: int = 0, draft: str | None = None, **more:
 
 
 def found(spec: LaunchSpec, machine: Machine = MACHINE, *others: LaunchSpec) -> list[str]:
-    findings = preflight([spec, *(others or (replace(BASE, target=spec.target),))], machine)
-    return [str(one).removeprefix(f"{spec.name}: ") for one in findings if one.server == spec.name]
+    """What is said of a server, but for what could not be looked at."""
+    return [
+        str(one).removeprefix(f"{spec.name}: ") for one in told(spec, machine, *others) if not one.unchecked
+    ]
+
+
+def checked(specs: Sequence[LaunchSpec], machine: Machine) -> list[str]:
+    return [str(one) for one in preflight(specs, machine) if not one.unchecked]
+
+
+def told(spec: LaunchSpec, machine: Machine = MACHINE, *others: LaunchSpec) -> list[Finding]:
+    findings = preflight([*(others or (replace(BASE, target=spec.target),)), spec], machine)
+    return [one for one in findings if one.server == spec.name]
 
 
 def vllm(version: str, *lacking: str) -> Machine:
@@ -163,7 +177,7 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "a key of another method", server("eagle3", 3, "d/raft", speculative={"dspark_draft_topk": 4}), MACHINE,
         ("eagle3 takes no dspark_draft_topk in its speculative config; keys: attention_backend, code_revision, "
         "disable_eagle_block_drop, disable_padded_drafter_batch, draft_load_config, draft_sample_method, "
-        "draft_tensor_parallel_size, enforce_eager, kv_cache_dtype, max_model_len, moe_backend, "
+        "draft_tensor_parallel_size, enable_adaptive_verification, enforce_eager, kv_cache_dtype, max_model_len, moe_backend, "
         "num_speculative_tokens_per_batch_size, parallel_drafting, quantization, rejection_sample_method, "
         "revision, use_local_argmax_reduction"),
     ),
@@ -229,17 +243,18 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
     ),
     (
         "schedule that begins late", server("eagle3", 3, "d/raft", speculative={"num_speculative_tokens_per_batch_size": [[2, 64, 3]]}), MACHINE,
-        "the schedule has 2 where batch size 1 is next; begin at 1: from 1 on, without gaps and overlaps",
+        "the schedule begins at batch size 2; begin at 1",
     ),
     (
         "schedule with a gap",
         server("eagle3", 3, "d/raft", speculative={"num_speculative_tokens_per_batch_size": [[1, 64, 3], [66, 128, 1]]}), MACHINE,
-        "the schedule has 66 where batch size 65 is next; begin at 65: from 1 on, without gaps and overlaps",
+        ("warning: the schedule says nothing of batch sizes 65 to 65; "
+        "say it, unless 3 draft tokens are meant, with which vLLM goes on"),
     ),
     (
         "schedule with an overlap",
         server("eagle3", 3, "d/raft", speculative={"num_speculative_tokens_per_batch_size": [[1, 64, 3], [64, 128, 1]]}), MACHINE,
-        "the schedule has 64 where batch size 65 is next; begin at 65: from 1 on, without gaps and overlaps",
+        "the schedule has batch size 64 twice; begin the later range at 65",
     ),
     (
         "range the wrong way round", server("eagle3", 3, "d/raft", speculative={"num_speculative_tokens_per_batch_size": [[1, 0, 3]]}), MACHINE,
@@ -260,18 +275,17 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "vLLM silently ignores a schedule with data parallelism; remove data-parallel-size or the schedule",
     ),
     (
-        "adaptive verification of a method without", server("eagle3", 3, "d/raft", speculative={"enable_adaptive_verification": True}), MACHINE,
-        ("eagle3 takes no enable_adaptive_verification in its speculative config; keys: attention_backend, "
-        "code_revision, disable_eagle_block_drop, disable_padded_drafter_batch, draft_load_config, "
-        "draft_sample_method, draft_tensor_parallel_size, enforce_eager, kv_cache_dtype, max_model_len, moe_backend, "
-        "num_speculative_tokens_per_batch_size, parallel_drafting, quantization, rejection_sample_method, "
-        "revision, use_local_argmax_reduction"),
+        "adaptive verification of a method without", server("medusa", 3, "d/raft", speculative={"enable_adaptive_verification": True}), MACHINE,
+        ("medusa takes no enable_adaptive_verification in its speculative config; keys: attention_backend, "
+        "code_revision, draft_load_config, draft_tensor_parallel_size, enforce_eager, kv_cache_dtype, max_model_len, "
+        "moe_backend, num_speculative_tokens_per_batch_size, quantization, rejection_sample_method, revision, "
+        "use_local_argmax_reduction"),
     ),
     (
         "adaptive verification before its time",
         server("dspark", 7, "d/raft", speculative={"enable_adaptive_verification": True}, args={"per-request-spec-decode-metrics": "summary"}),
         replace(MACHINE, engine=replace(ENGINE, version="0.27.0")),
-        ("adaptive verification needs vLLM 0.28.0, and this is 0.27.0; "
+        ("adaptive verification of dspark is known from vLLM 0.28.0 on, and this is 0.27.0; "
         "use vLLM 0.28.0 or newer, or remove enable_adaptive_verification\n"
         "warning: vLLM 0.27.0 does not tell the acceptance of each request; use vLLM 0.29.0 or newer"),
     ),
@@ -344,8 +358,8 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "the fleet needs 9 GPUs and 8 are free; start fewer methods, or spread each over fewer GPUs",
     ),
     (
-        "no GPU at all", server("none"), replace(MACHINE, gpus=()),
-        "the fleet needs 2 GPUs and 0 are free; start fewer methods, or spread each over fewer GPUs",
+        "one GPU for two", server("none"), replace(MACHINE, gpus=GPUS[:1]),
+        "the fleet needs 2 GPUs and 1 are free; start fewer methods, or spread each over fewer GPUs",
     ),
     (
         "other hardware than measured", server("none", hardware="MI355X (gfx950)"), MACHINE,
@@ -360,6 +374,330 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "an address elsewhere", server("none", host="10.0.0.5", port=9000), MACHINE,
         ("its address http://10.0.0.5:9000 is not on this machine; "
         "start it there, and write 127.0.0.1 for what is started here"),
+    ),
+    (
+        "method spelt as one of vLLM's many", server("qwen3_next_mtp", 2), MACHINE,
+        "there is no method 'qwen3_next_mtp'; did you mean 'mtp'?",
+    ),
+    (
+        "method spelt with spaces", server("Draft Model", 2), MACHINE,
+        "there is no method 'Draft Model'; did you mean 'draft-model'?",
+    ),
+    (
+        "a variant of a method", server("ngram_gpu", 2), MACHINE,
+        "there is no method 'ngram_gpu'; did you mean 'ngram'?",
+    ),
+    (
+        "a method that only vLLM has", server("custom_class", 2), MACHINE,
+        ("there is no method 'custom_class'; methods: dflash, draft-model, dspark, eagle, eagle3, gemma4-mtp, medusa, "
+        "mtp, ngram, none, suffix"),
+    ),
+    (
+        "a development build too far back", server("dflash", 7, "d/raft-b16", block_size=16), vllm("0.19.2rc1.dev5+g123"),
+        ("dflash is known on rocm from vLLM 0.22.1 on, and this is 0.19.2rc1.dev5+g123; use vLLM 0.22.1 or newer\n"
+        "warning: vLLM 0.19.2rc1.dev5+g123 does not tell the acceptance of each request; use vLLM 0.29.0 or newer"),
+    ),
+    (
+        "a development build that may have it", server("dflash", 7, "d/raft", block_size=16), vllm("0.21.1rc1.dev5+g123"),
+        ("warning: dflash is known on rocm from vLLM 0.22.1 on, and the number of the development build "
+        "0.21.1rc1.dev5+g123 does not say whether it has it; use vLLM 0.22.1 or newer to be sure\n"
+        "warning: vLLM 0.21.1rc1.dev5+g123 does not tell the acceptance of each request; use vLLM 0.29.0 or newer"),
+    ),
+    (
+        "acceptance of a development build", server("ngram", 4), vllm("0.28.1rc1.dev7+g1"),
+        ("warning: the number of the development build 0.28.1rc1.dev7+g1 does not say whether it tells acceptance; "
+        "use vLLM 0.29.0 or newer to be sure"),
+    ),
+    (
+        "adaptive verification of a development build",
+        server("dspark", 7, "d/raft", block_size=7, speculative={"enable_adaptive_verification": True}), vllm("0.27.1rc1.dev7+g1"),
+        ("warning: adaptive verification of dspark is known from vLLM 0.28.0 on, and this is 0.27.1rc1.dev7+g1; "
+        "use vLLM 0.28.0 or newer, or remove enable_adaptive_verification\n"
+        "warning: vLLM 0.27.1rc1.dev7+g1 does not tell the acceptance of each request; use vLLM 0.29.0 or newer"),
+    ),
+    (
+        "N beyond what vLLM can verify", server("ngram", 129), MACHINE,
+        "129 draft tokens are more than the 128 that vLLM can verify; set draft_tokens to 4, then sweep 2, 4, 8",
+    ),
+    (
+        "N beyond all sense", server("mtp", 90), MACHINE,
+        ("warning: 90 draft tokens are more than was ever of use with mtp; "
+        "begin with 1, then sweep 1, 2, 3, 4, 5, 6, 7"),
+    ),
+    (
+        "N beyond any published block", server("dflash", 90, "d/raft"), MACHINE,
+        ("90 draft tokens are more than any published draft of dflash has in its block; "
+        "set draft_tokens to 15 at most, or write the draft's block in launch.block_size"),
+    ),
+    (
+        "N beyond a published draft's block", server("dspark", 8, "deepseek-ai/dspark_qwen3_8b_block7"), MACHINE,
+        "8 draft tokens are past the block of 7 that the draft was trained with; set draft_tokens to 7 at most",
+    ),
+    (
+        "N of a published draft's whole block", server("dflash", 16, "z-lab/Qwen3.5-27B-DFlash"), MACHINE,
+        "16 draft tokens do not fit a block of 16, of which one is the anchor; set draft_tokens to 15 at most",
+    ),
+    (
+        "a block other than the published draft's", server("dflash", 31, "z-lab/Qwen3-8B-DFlash-b16", block_size=32), MACHINE,
+        ("launch.block_size is 32, and the draft's block has 16; remove launch.block_size\n"
+        "31 draft tokens do not fit a block of 16, of which one is the anchor; set draft_tokens to 15 at most"),
+    ),
+    (
+        "refusals that the file lacks",
+        server("dspark", 7, "d/raft", block_size=7, refused=("min_p", "logit_bias"), speculative={"enable_adaptive_verification": True}), MACHINE,
+        ("warning: it answers requests with logprobs or top_logprobs with 400, and its 'refuses' lacks that; "
+        "remove 'refuses', or name them there"),
+    ),
+    (
+        "one key in two spellings", server("ngram", 4, speculative={"prompt_lookup_max": 4, "prompt-lookup-max": 5}), MACHINE,
+        "prompt_lookup_max and prompt-lookup-max are one key; keep one of them",
+    ),
+    (
+        "method twice, with a dash", server("ngram", 4, speculative={"num-speculative-tokens": 5}), MACHINE,
+        "num-speculative-tokens is written twice; remove it from 'speculative' and set 'draft_tokens'",
+    ),
+    (
+        "a key of tomorrow", server("ngram", 4, speculative={"zzz": 1}), Machine("rocm"),
+        ("warning: zzz is no key of the speculative config that is known here; "
+        "remove it, unless your vLLM is newer and has it"),
+    ),
+    (
+        "a key of this vLLM that is not known", server("ngram", 4, speculative={"zzz": 1}),
+        replace(MACHINE, engine=replace(ENGINE, options=frozenset({"zzz"}))),
+        "warning: nothing is known here of zzz, which vLLM has; see its documentation for whether it suits the method",
+    ),
+    (
+        "a switch that is none", server("eagle3", 3, "d/raft", speculative={"parallel_drafting": "maybe"}), MACHINE,
+        "parallel_drafting is 'maybe'; write true or false",
+    ),
+    (
+        "a count that is none", server("eagle3", 3, "d/raft", speculative={"max_model_len": "long"}), MACHINE,
+        "max_model_len is 'long'; write a whole number from 1 on",
+    ),
+    (
+        "half a GPU", server("eagle3", 3, "d/raft", speculative={"draft_tensor_parallel_size": 0.5}), MACHINE,
+        "draft_tensor_parallel_size is 0.5; write a whole number from 1 on",
+    ),
+    (
+        "a text that is none", server("eagle3", 3, "d/raft", speculative={"moe_backend": True}), MACHINE,
+        "moe_backend is True; write a text",
+    ),
+    (
+        "a config in the config that is none", server("eagle3", 3, "d/raft", speculative={"draft_load_config": "fast"}), MACHINE,
+        "draft_load_config is 'fast'; write keys with values",
+    ),
+    (
+        "a draft longer than its server", server("eagle3", 3, "d/raft", max_model_len=4096, speculative={"max_model_len": 8192}), MACHINE,
+        "the draft's max_model_len 8192 is above the server's 4096; set it to 4096 at most, or remove it from 'speculative'",
+    ),
+    (
+        "the best of a draft that is spread",
+        server("dspark", 7, "d/raft", block_size=7, tensor_parallel=2, speculative={"dspark_draft_topk": 4}), MACHINE,
+        ("dspark_draft_topk needs a draft on one GPU, and it is on 2; "
+        "set draft_tensor_parallel_size to 1, or remove dspark_draft_topk"),
+    ),
+    (
+        "a lookup window that is true", server("ngram", 4, speculative={"prompt_lookup_max": True}), MACHINE,
+        "prompt_lookup_max is True; write a whole number from 1 on",
+    ),
+    (
+        "suffix probability that is no number", server("suffix", 8, speculative={"suffix_decoding_min_token_prob": float("nan")}), MACHINE,
+        "suffix_decoding_min_token_prob is nan; write a number from 0 to 1",
+    ),
+    (
+        "schedule of switches", server("eagle3", 3, "d/raft", speculative={"num_speculative_tokens_per_batch_size": [[True, 64, 3]]}), MACHINE,
+        ("num_speculative_tokens_per_batch_size is no list of three whole numbers each; "
+        "write [[1, 64, 3], [65, 512, 0]]: first and last batch size, draft tokens"),
+    ),
+    (
+        "schedule below zero", server("eagle3", 3, "d/raft", speculative={"num_speculative_tokens_per_batch_size": [[1, 64, -1]]}), MACHINE,
+        "the schedule asks for -1 draft tokens at batch size 1; write 0 to 3, or raise draft_tokens",
+    ),
+    (
+        "adaptive verification without graphs",
+        server("dspark", 7, "d/raft", block_size=7, args={"enforce_eager": True}, speculative={"enable_adaptive_verification": True}), MACHINE,
+        "adaptive verification does not go with eager mode, as it needs full CUDA graphs; remove enforce-eager",
+    ),
+    (
+        "adaptive verification with other graphs",
+        server("dspark", 7, "d/raft", block_size=7, args={"compilation-config": '{"cudagraph_mode": "PIECEWISE"}'}, speculative={"enable_adaptive_verification": True}), MACHINE,
+        ("adaptive verification needs full CUDA graphs, and cudagraph_mode is 'PIECEWISE'; "
+        "set it to FULL or FULL_DECODE_ONLY or FULL_AND_PIECEWISE, or leave it out"),
+    ),
+    (
+        "adaptive verification of local choices",
+        server("eagle3", 3, "d/raft", speculative={"enable_adaptive_verification": True, "use_local_argmax_reduction": True}), MACHINE,
+        "adaptive verification does not go with use_local_argmax_reduction; remove use_local_argmax_reduction",
+    ),
+    (
+        "adaptive verification on a CPU", server("eagle3", 3, "d/raft", speculative={"enable_adaptive_verification": True}), CPU,
+        "adaptive verification needs CUDA graphs, and a CPU has none; remove enable_adaptive_verification",
+    ),
+    *(
+        (
+            f"{flag} by hand", server("ngram", 4, args={flag: value}), MACHINE,
+            f"the flag {flag} is written by specroute; remove it and set {owner}",
+        )
+        for flag, value, owner in (
+            ("max_model_len", 4096, "max_model_len"), ("--max_model_len", 4096, "max_model_len"), ("max-model", 4096, "max_model_len"),
+            ("-tp", 2, "launch.tensor_parallel"), ("tp", 2, "launch.tensor_parallel"),
+            ("speculative_config.method", "mtp", "method, draft_tokens, draft and launch.speculative"),
+            ('speculative_config={"method": "mtp"}', True, "method, draft_tokens, draft and launch.speculative"),
+            ("-sc.method", "mtp", "method, draft_tokens, draft and launch.speculative"),
+            ("served_model_name", "x", "served_model"), ("device_ids", "0,1", "launch.gpus"), ("spec_tokens", 4, "draft_tokens"),
+        )
+    ),
+    (
+        "a short flag", server("ngram", 4, args={"-pp": 2}), MACHINE,
+        "the flag -pp begins with dashes; write pipeline-parallel-size",
+    ),
+    (
+        "a short flag without its dash", server("ngram", 4, args={"dp": 2}), MACHINE,
+        "the flag dp is the short form of another; write data-parallel-size",
+    ),
+    (
+        "a flag with its value", server("ngram", 4, args={"max-num-seqs=4": True}), MACHINE,
+        "the flag max-num-seqs=4 holds its value; write 'max-num-seqs' as key and the rest as value",
+    ),
+    (
+        "no flag at all", server("ngram", 4, args={"a b\n": 1}), MACHINE,
+        "'a b\\n' cannot be a flag; write the name of a flag of vllm serve",
+    ),
+    (
+        "one flag in two spellings", server("ngram", 4, args={"max-num-seqs": 4, "max_num_seqs": 8}), MACHINE,
+        "the flags max-num-seqs and max_num_seqs are one; keep one of them",
+    ),
+    (
+        "the beginning of a flag", server("ngram", 4, args={"max-num-batched": 4096}), MACHINE,
+        "warning: vLLM reads the flag max-num-batched as max-num-batched-tokens; write max-num-batched-tokens",
+    ),
+    (
+        "a flag that may be misspelt", server("ngram", 4, args={"max-num-seq": 4}), replace(MACHINE, engine=None),
+        "warning: vLLM reads the flag max-num-seq as max-num-seqs; write max-num-seqs",
+    ),
+    (
+        "a flag that is misspelt", server("ngram", 4, args={"max-nun-seqs": 4}), MACHINE,
+        "warning: vLLM 0.32.0 has no flag max-nun-seqs; did you mean 'max-num-seqs'?",
+    ),
+    (
+        "a flag of another vLLM", server("ngram", 4, args={"zzz": 4}), MACHINE,
+        "warning: vLLM 0.32.0 has no flag zzz; see vllm serve --help=all for those that there are",
+    ),
+    (
+        "a flag that the vLLM beside lacks", server("ngram", 4, args={"max-nun-seqs": 4}), ASKED,
+        "vLLM 0.33.0 has no flag max-nun-seqs; did you mean 'max-num-seqs'?",
+    ),
+    (
+        "a flag without its value", server("ngram", 4, args={"max-num-seqs": True}), ASKED,
+        "the flag max-num-seqs has no value; write 'max-num-seqs: VALUE', or remove it",
+    ),
+    (
+        "a switch with a value", server("ngram", 4, args={"enforce-eager": "yes"}), ASKED,
+        "the flag enforce-eager takes no value, and 'yes' is given; write true or false",
+    ),
+    (
+        "a switch with a value, as far as is known", server("ngram", 4, args={"no-enable-prefix-caching": "yes"}), MACHINE,
+        "warning: the flag no-enable-prefix-caching takes no value, and 'yes' is given; write true or false",
+    ),
+    (
+        "a server without HTTP", server("ngram", 4, args={"headless": True}), MACHINE,
+        "with the flag headless it has no HTTP server; remove it",
+    ),
+    (
+        "flags of another file", server("ngram", 4, args={"config": "more.yaml"}), MACHINE,
+        ("with the flag config flags of another file are not checked, and may contradict the fleet file; remove it"),
+    ),
+    (
+        "stages that are no number", server("ngram", 4, args={"pipeline-parallel-size": "two"}), MACHINE,
+        "pipeline-parallel-size is 'two'; write a whole number from 1 on",
+    ),
+    (
+        "several machines", server("ngram", 4, args={"nnodes": 2}), MACHINE,
+        ("it is spread over 2 machines, and only what runs on one is started; "
+        "remove nnodes, or start it by other means"),
+    ),
+    (
+        "https without a certificate", server("none", scheme="https"), MACHINE,
+        ("its url says https, and it is started without a certificate; "
+        "set args ssl-certfile and ssl-keyfile, or write http"),
+    ),
+    (
+        "a certificate without https", server("none", args={"ssl-certfile": "c", "ssl_keyfile": "k"}), MACHINE,
+        "its url says http, and it is started with a certificate; write https in its url",
+    ),
+    (
+        "a key that the gateway lacks", server("none", env={"VLLM_API_KEY": "k"}), MACHINE,
+        ("it asks for a key, and the gateway has none to show; "
+        "name the variable that holds the key in api_key_env"),
+    ),
+    (
+        "a variable that is none", server("none", env={"A-B": "1"}), MACHINE,
+        "'A-B' cannot be the name of an environment variable; use letters, digits and '_', no digit first",
+    ),
+    (
+        "GPUs by AMD's other variable", server("none", env={"ROCR_VISIBLE_DEVICES": "0"}), MACHINE,
+        "ROCR_VISIBLE_DEVICES is set by specroute; remove it from env and set launch.gpus",
+    ),
+    (
+        "DSpark on the old runner", server("dspark", 7, "d/raft", block_size=7, env={"VLLM_USE_V2_MODEL_RUNNER": "0"}), MACHINE,
+        ("dspark runs on vLLM's model runner 2 alone, and VLLM_USE_V2_MODEL_RUNNER is 0; "
+        "remove VLLM_USE_V2_MODEL_RUNNER"),
+    ),
+    (
+        "suffix on the new runner", server("suffix", 8, env={"VLLM_USE_V2_MODEL_RUNNER": "1"}), MACHINE,
+        ("suffix runs on vLLM's model runner 1 alone, and VLLM_USE_V2_MODEL_RUNNER is 1; "
+        "remove VLLM_USE_V2_MODEL_RUNNER"),
+    ),
+    (
+        "a zero byte", server("none", env={"A": "\0"}), MACHINE,
+        "env A holds a zero byte, which no process can be given; remove it",
+    ),
+    (
+        "a folder with a zero byte", server("none", target="./a\0"), MACHINE,
+        ("model holds a zero byte, which no process can be given; remove it\n"
+        "the target cannot be read: there is no folder ./a\\x00; name a folder with a checkpoint, or an id"),
+    ),
+    (
+        "a folder of nobody", server("none", target="~nobody-of-that-name/m"), MACHINE,
+        ("the target cannot be read: ~nobody-of-that-name/m: Could not determine home directory.; "
+        "name a folder with a checkpoint, or an id"),
+    ),
+    (
+        "stages count", server("none", tensor_parallel=2, gpus=(1, 2), args={"pipeline-parallel-size": 2}), MACHINE,
+        "it is spread over 4 GPUs and is given 2; name 4 in launch.gpus",
+    ),
+    (
+        "replicas count", server("none", args={"data-parallel-size": "8"}), MACHINE,
+        "the fleet needs 9 GPUs and 8 are free; start fewer methods, or spread each over fewer GPUs",
+    ),
+    (
+        "more GPUs than anybody has", server("none", tensor_parallel=10**9), MACHINE,
+        ("it is spread over 1000000000 GPUs, more than any machine has; "
+        "lower launch.tensor_parallel, or how it is spread in launch.args"),
+    ),
+    (
+        "one GPU twice", server("none", tensor_parallel=2, gpus=(1, 1)), MACHINE,
+        "GPU 1 is given to it 2 times; name it once",
+    ),
+    (
+        "the administrator's port", server("none", port=80), MACHINE,
+        "warning: port 80 is one that only the administrator may listen on; choose one from 1024 on",
+    ),
+    *(
+        (
+            f"{host} beside 127.0.0.1", server("none", host=host, port=8000), MACHINE,
+            "port 8000 is also that of base; give each its own port",
+        )
+        for host in ("localhost", "0.0.0.0", "::1", "::", "127.1")
+    ),
+    (
+        "an IPv6 address elsewhere", server("none", host="2001:db8::5", port=9000), MACHINE,
+        ("its address http://[2001:db8::5]:9000 is not on this machine; "
+        "start it there, and write 127.0.0.1 for what is started here"),
+    ),
+    (
+        "a value that would write on the terminal", server("none", target="./\x1b[31m\u202ex\ny"), MACHINE,
+        (r"the target cannot be read: there is no folder ./\x1b[31m\u202ex\ny; name a folder with a checkpoint, or an id"),
     ),
 ]  # fmt: skip
 
@@ -453,6 +791,22 @@ PAIRS: list[tuple[str, str, int, dict[str, Any], dict[str, Any] | None, str]] = 
         "heads that cannot be spread", "none", 0, {"num_attention_heads": 5}, None,
         "5 attention heads cannot be spread over 2 GPUs; set launch.tensor_parallel to one of 1, 5",
     ),
+    (
+        "heads of keys and values that cannot be spread", "none", 0, {"num_attention_heads": 6, "num_key_value_heads": 3}, None,
+        "3 heads of keys and values cannot be spread over 2 GPUs; set launch.tensor_parallel to one of 1, 3, 6",
+    ),
+    (
+        "a draft's heads that cannot be spread", "eagle3", 3, {}, {**EAGLE3, "num_attention_heads": 7},
+        "7 attention heads of the draft cannot be spread over 2 GPUs; set draft_tensor_parallel_size to 1",
+    ),
+    (
+        "a draft's heads of keys and values that cannot be spread", "draft-model", 3, {}, {**DRAFT, "num_attention_heads": 6, "num_key_value_heads": 3},
+        "3 heads of keys and values of the draft cannot be spread over 2 GPUs; set draft_tensor_parallel_size to 1",
+    ),
+    (
+        "a published block and another one in its config", "dspark", 8, {}, DSPARK,
+        "8 draft tokens are past the block of 7 that the draft was trained with; set draft_tokens to 7 at most",
+    ),
 ]  # fmt: skip
 
 
@@ -484,7 +838,217 @@ def test_checkpoints_that_do_not_fit_are_told_apart(
 
 
 def test_the_table_is_as_long_as_it_should_be() -> None:
-    assert len({message for *_, message in BAD} | {message for *_, message in PAIRS}) >= 75
+    assert len({message for *_, message in BAD} | {message for *_, message in PAIRS}) >= 150
+
+
+def test_a_draft_on_one_gpu_need_not_be_spread(tmp_path: Path) -> None:
+    target = checkpoint(tmp_path / "target", TARGET)
+    draft = checkpoint(tmp_path / "draft", {**EAGLE3, "num_attention_heads": 7})
+    one = {"draft_tensor_parallel_size": 1}
+    spec = server("eagle3", 3, draft, target=target, tensor_parallel=2, speculative=one)
+    assert found(spec, MACHINE, replace(BASE, target=target)) == []
+
+
+def test_latent_attention_is_not_spread_by_heads_of_keys_and_values(tmp_path: Path) -> None:
+    target = checkpoint(
+        tmp_path / "target",
+        {**TARGET, "num_attention_heads": 8, "num_key_value_heads": 3, "kv_lora_rank": 512},
+    )
+    assert found(server("none", target=target, tensor_parallel=4)) == []
+
+
+def test_more_stages_than_layers(tmp_path: Path) -> None:
+    target = checkpoint(tmp_path / "target", TARGET)
+    spec = server("none", target=target, args={"pipeline_parallel_size": 5})
+    assert found(spec) == ["4 layers cannot be cut into 5 stages; set pipeline-parallel-size to 4 at most"]
+
+
+@pytest.mark.parametrize(
+    ("version", "warned"),
+    [
+        ("0.23.1rc1.dev12+g123", True),
+        ("0.31.0rc1", False),
+        ("0.32.1.dev3+g9", False),
+        ("0.32.0+rocm720", False),
+    ],
+)
+def test_a_development_build_that_lists_a_method_has_it(version: str, warned: bool) -> None:
+    build = replace(MACHINE, engine=replace(ENGINE, version=version, methods=KNOWN | {"gemma4_mtp"}))
+    acceptance = (
+        f"warning: vLLM {version} does not tell the acceptance of each request; use vLLM 0.29.0 or newer"
+    )
+    for spec in (
+        server("dspark", 7, "d/raft"),
+        server("gemma4-mtp", 4, "d/raft"),
+        server("mtp", 2),
+        server("suffix", 8),
+    ):
+        assert found(spec, build) == ([acceptance] if warned else [])
+
+
+def test_the_flags_of_the_vllm_beside_say_whether_it_tells_acceptance() -> None:
+    build = replace(ASKED, engine=replace(ENGINE, version="0.28.1rc1.dev12+g123", flags=listed()))
+    assert found(server("ngram", 4), build) == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"attention_backend": "TRITON_ATTN"}, {"--attention_backend".lstrip("-"): "triton_attn"},
+        {"attention-config.backend": "TRITON_ATTN"}, {"attention_config": '{"backend": "triton_attn"}'},
+    ],
+)  # fmt: skip
+def test_an_attention_backend_is_seen_however_it_is_written(args: dict[str, Any]) -> None:
+    spec = server(
+        "dflash",
+        7,
+        "d/raft",
+        target="google/gemma-4-31B-it",
+        block_size=16,
+        args=args,
+        speculative={"attention-backend": "TRITON_ATTN"},
+    )
+    assert found(spec, MACHINE, replace(BASE, target=spec.target)) == []
+
+
+@pytest.mark.parametrize("config", ["[1]", "{", "3", ""])
+def test_json_that_is_none_sets_nothing(config: str) -> None:
+    assert (
+        server("none", args={"attention-config": config}).setting(
+            "attention-backend", "attention-config", "backend"
+        )
+        is None
+    )
+
+
+def test_deepseek_ships_its_dspark_with_the_target() -> None:
+    assert found(server("dspark", 5, target="deepseek-ai/DeepSeek-V4.1-Flash", block_size=5)) == []
+
+
+def test_layers_of_a_target_may_be_published_apart() -> None:
+    assert found(server("mtp", 2, "acme/MiniMax-M3-MTP")) == []
+
+
+# What cannot be looked at is said, with the reason.
+UNREAD = "{} has no config.json on this machine, so its {}; download it, or check where it lies"
+TARGET_UNREAD = "the target " + UNREAD.format("{}", "layers, heads and context are not known")
+DRAFT_UNREAD = "the draft " + UNREAD.format("{}", "fit to the target is not known")
+
+
+def unchecked(spec: LaunchSpec, machine: Machine = MACHINE) -> list[str]:
+    return [
+        str(one).removeprefix(f"{spec.name}: not checked: ")
+        for one in preflight([spec], machine)
+        if one.unchecked
+    ]
+
+
+def test_checkpoints_that_are_elsewhere_are_named() -> None:
+    assert unchecked(server("eagle3", 3, "d/raft")) == [
+        TARGET_UNREAD.format("t/arget"),
+        DRAFT_UNREAD.format("d/raft"),
+    ]
+    assert unchecked(server("dflash", 7, "d/raft"))[2:] == [
+        "the block of the draft is not known, so 7 draft tokens may not fit it; write it in launch.block_size"
+    ]
+    assert unchecked(server("dflash", 7, "z-lab/Qwen3-8B-DFlash-b16")) == [
+        TARGET_UNREAD.format("t/arget"), DRAFT_UNREAD.format("z-lab/Qwen3-8B-DFlash-b16"),
+    ]  # fmt: skip
+
+
+def test_a_checkpoint_is_named_once_for_all_its_servers() -> None:
+    findings = preflight([BASE, server("ngram", 4), server("suffix", 8, port=8001)], MACHINE)
+    assert [one.server for one in findings if one.unchecked] == ["base"]
+
+
+def test_a_tool_that_tells_nothing_is_named() -> None:
+    blind = replace(
+        MACHINE, gpus=None, trouble="rocm-smi does not tell which GPUs there are: it answered nothing"
+    )
+    assert unchecked(server("ngram", 4), blind)[-1] == (
+        "rocm-smi does not tell which GPUs there are: it answered nothing; "
+        "see to it that the tool runs, to have GPUs checked"
+    )
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/model", "gs://bucket/a/b", "{}/model.gguf"])
+def test_what_vllm_reads_otherwise_is_not_checked(tmp_path: Path, name: str) -> None:
+    (tmp_path / "model.gguf").touch()
+    name = name.format(tmp_path)
+    assert unchecked(server("none", target=name)) == [TARGET_UNREAD.format(name)]
+    assert found(server("none", target=name)) == []
+
+
+def test_a_relative_folder_of_two_parts_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    checkpoint(tmp_path / "models" / "target", {**TARGET, "num_attention_heads": 5})
+    assert found(server("none", target="models/target", tensor_parallel=2)) == [
+        "5 attention heads cannot be spread over 2 GPUs; set launch.tensor_parallel to one of 1, 5"
+    ]
+
+
+def test_a_server_looks_up_ids_where_its_environment_says(tmp_path: Path) -> None:
+    folder = tmp_path / "hub" / "models--t--arget"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("abc", encoding="utf-8")
+    (folder / "snapshots").mkdir()
+    checkpoint(folder / "snapshots" / "abc", TARGET)
+    assert unchecked(server("none", env={"HF_HOME": str(tmp_path)})) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"vocab_size": "2048"}, "vocab_size is '2048'"),
+        (
+            {"num_attention_heads": "6", "architectures": "Qwen3"},
+            "num_attention_heads is '6', architectures is 'Qwen3'",
+        ),
+        ({"num_attention_heads": -6}, "num_attention_heads is -6"),
+        ({"architectures": 5}, "architectures is 5"),
+        ({"hidden_size": [1] * 100}, "hidden_size is [1, 1, 1, 1, 1, 1, 1, 1, 1, 1,…"),
+    ],
+)
+def test_an_odd_config_is_named(tmp_path: Path, change: dict[str, Any], wrong: str) -> None:
+    target = checkpoint(tmp_path / "target", {**TARGET, **change})
+    assert unchecked(server("none", target=target)) == [
+        (
+            f"in the config.json of the target {target} {wrong}; "
+            "write numbers as numbers and names in a list, to have them compared"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rope", "positions"),
+    [
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, 16_384),
+        ({"rope_type": "linear", "factor": 2}, 8192), ({"factor": "2"}, 4096), ({"factor": 0.5}, 4096), ("yarn", 4096), (None, 4096),
+        ({"factor": float("inf")}, 4096 << 24),
+    ],
+)  # fmt: skip
+def test_a_stretched_context_is_the_one_that_counts(tmp_path: Path, rope: Any, positions: int) -> None:
+    target = checkpoint(tmp_path / "target", {**TARGET, "rope_scaling": rope})
+    assert found(server("none", target=target, max_model_len=positions)) == []
+    assert found(server("none", target=target, max_model_len=positions + 1)) == [
+        f"max_model_len {positions + 1} is above the target's {positions}; set max_model_len to {positions} at most"
+    ]
+    allowed = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
+    assert found(server("none", target=target, max_model_len=positions + 1, env=allowed)) == []
+
+
+def test_huge_numbers_in_a_config_are_looked_at_in_no_time(tmp_path: Path) -> None:
+    target = checkpoint(tmp_path / "target", {**TARGET, "num_attention_heads": 10**30 + 1})
+    assert found(server("none", target=target, tensor_parallel=2)) == [
+        f"{10**30 + 1} attention heads cannot be spread over 2 GPUs; set launch.tensor_parallel to one of 1, 61"
+    ]
+
+
+def test_a_machine_without_gpus_has_none_for_anybody() -> None:
+    assert checked([BASE], replace(MACHINE, gpus=())) == [
+        "base: the fleet needs 1 GPUs and 0 are free; start fewer methods, or spread each over fewer GPUs"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -533,7 +1097,7 @@ def test_two_ways_to_set_the_length_do_not_go_together() -> None:
 def test_servers_do_not_share_names_ports_and_gpus() -> None:
     first = replace(BASE, name="one", gpus=(3,))
     second = replace(BASE, name="two", gpus=(3,))
-    twins = [str(one) for one in preflight([first, second, replace(first, port=8002, gpus=(4,))], MACHINE)]
+    twins = checked([first, second, replace(first, port=8002, gpus=(4,))], MACHINE)
     assert twins == [
         "two: port 8000 is also that of one; give each its own port",
         "two: GPU 3 is also given to one; give each server its own GPUs",
@@ -542,7 +1106,7 @@ def test_servers_do_not_share_names_ports_and_gpus() -> None:
 
 
 def test_a_fleet_without_a_baseline_is_warned_of() -> None:
-    assert list(map(str, preflight([server("ngram", 4)], MACHINE))) == [
+    assert checked([server("ngram", 4)], MACHINE) == [
         (
             "s: warning: no server runs t/arget without speculation, so nothing tells what speculation gains; "
             "add one with method none"
@@ -554,9 +1118,9 @@ def test_a_fleet_without_a_baseline_is_warned_of() -> None:
 @pytest.mark.parametrize("name", list(recipes()))
 def test_every_recipe_passes(name: str, machine: Machine) -> None:
     recipe = recipes()[name]
-    assert preflight(list(from_recipe(recipe, recipe.methods)), machine) == []
+    assert checked(list(from_recipe(recipe, recipe.methods)), machine) == []
 
 
 def test_a_recipe_passes_on_its_own_hardware() -> None:
     recipe = recipes()["qwen3.6-35b-a3b"]
-    assert preflight(list(from_recipe(recipe, ["none", "mtp", "dflash"])), MACHINE) == []
+    assert checked(list(from_recipe(recipe, ["none", "mtp", "dflash"])), MACHINE) == []

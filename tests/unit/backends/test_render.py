@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from backends import manifests, render
 from backends.fleet_file import read_fleet, write_fleet
-from backends.methods import methods
+from backends.methods import Scalar, methods
 from backends.recipes import recipes
 from backends.spec import LaunchSpec, from_recipe
 from gateway.policy.load import Invalid, Loaded, load_fleet
@@ -96,7 +103,7 @@ def test_gpus_are_named_as_the_platform_does(platform: str, env: dict[str, str])
 
 def test_a_platform_without_a_usual_image_needs_one_named() -> None:
     spec = LaunchSpec("a", "t", "t")
-    with pytest.raises(manifests.NoImageError, match=r"no usual image for cpu; set launch\.image"):
+    with pytest.raises(manifests.NotRenderableError, match=r"no usual image for cpu; set launch\.image"):
         manifests.compose([spec], "cpu")
     assert "image: my/vllm" in manifests.kubernetes([LaunchSpec("a", "t", "t", image="my/vllm")], "cpu")
 
@@ -116,3 +123,167 @@ def test_a_fleet_file_is_read_as_it_was_written(name: str) -> None:
 def test_a_bad_fleet_file_is_told() -> None:
     found = read_fleet("version: 1\nbackends: []\n", "fleet.yaml")
     assert isinstance(found, Invalid)
+
+
+def test_a_flag_is_written_once_however_it_is_spelt() -> None:
+    args: dict[str, Scalar] = {
+        "enable_prompt_tokens_details": False,
+        "per_request_spec_decode_metrics": "detailed",
+        "max_num_seqs": 4,
+    }
+    words = render.arguments(LaunchSpec("a", "t", "t", "ngram", 4, args=args))
+    assert "--no-enable-prompt-tokens-details" in words
+    assert "--enable-prompt-tokens-details" not in words
+    assert [word for word in words if "spec-decode" in word or word == "detailed"] == [
+        "--per-request-spec-decode-metrics", "detailed",
+    ]  # fmt: skip
+    assert words[words.index("--max-num-seqs") + 1] == "4"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (True, ["--x"]), (4, ["--x", "4"]), ("a b", ["--x", "a b"]), ("-1", ["--x=-1"]), (-1, ["--x=-1"]),
+        ("--y", ["--x=--y"]), (False, []),
+    ],
+)  # fmt: skip
+def test_a_value_is_never_read_as_a_flag(value: object, words: list[str]) -> None:
+    written = render.arguments(LaunchSpec("a", "t", "t", args={"x": value}))  # type: ignore[dict-item]
+    assert written[-len(words) :] == words if words else "--x" not in written
+
+
+def test_flags_are_those_that_vllm_has() -> None:
+    spec = LaunchSpec("a", "t", "t", "ngram", 4)
+    assert "--per-request-spec-decode-metrics" not in render.arguments(
+        spec, known=("enable-request-id-headers",)
+    )
+    assert "--enable-request-id-headers" in render.arguments(spec, known=("enable-request-id-headers",))
+    assert "--enable-prompt-tokens-details" not in render.arguments(spec, known=())
+    assert "--per-request-spec-decode-metrics" in render.arguments(
+        spec, known=(render.METRICS,), version="0.28.0"
+    )
+
+
+ODD = {
+    "PLAIN": "1",
+    "SPACED": "a b",
+    "QUOTED": 'it\'s "so"',
+    "LINES": "a\nb",
+    "DOLLAR": "$HOME$(id)`id`",
+    "EMPTY": "",
+    "SNOW": "☃",
+}
+
+
+def test_a_shell_gives_a_server_what_the_spec_says(tmp_path: Path) -> None:
+    show = tmp_path / "python 3"
+    show.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n"
+        f"print(json.dumps([sys.argv[1:], {{name: os.environ.get(name) for name in {[*ODD, 'HIP_VISIBLE_DEVICES']!r}}}]))\n"
+    )
+    show.chmod(0o755)
+    spec = LaunchSpec("a", "acme/it's", "t", env=ODD, args={"chat-template": "{{ x }} $y", "seed": -1})
+    command = render.shell(spec, "rocm", str(show), (2, 3))
+    told = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True, text=True)  # noqa: S603 - our own command
+    argv, env = json.loads(told.stdout)
+    assert argv == render.argv(spec, str(show))[1:]
+    assert env == {**ODD, "HIP_VISIBLE_DEVICES": "2,3"}
+
+
+def filled_in(text: str) -> str:
+    """A text as Compose hands it on, without a variable in it."""
+    assert "$" not in text.replace("$$", ""), text
+    return text.replace("$$", "$")
+
+
+def test_compose_fills_nothing_in() -> None:
+    spec = LaunchSpec(
+        "a", "acme/model", "t", env=ODD, args={"chat-template": "$x ${y}"}, image="me/vllm:$tag"
+    )
+    service = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]
+    assert {name: filled_in(service["environment"][name]) for name in ODD} == ODD
+    words = [filled_in(word) for word in service["command"]]
+    assert words == ["acme/model", *render.arguments(spec, host="0.0.0.0")]
+    assert filled_in(service["image"]) == "me/vllm:$tag"
+
+
+def test_compose_hands_in_folders_of_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "target").mkdir(parents=True)
+    spec = LaunchSpec("a", "models/target", "t", "eagle3", 3, "./draft$1")
+    service = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]
+    target, draft = f"{tmp_path}/models/target", f"{tmp_path}/draft$$1"
+    assert service["command"][0] == target
+    assert f'"model": "{draft}"' in " ".join(service["command"])
+    assert service["volumes"][1:] == [f"{target}:{target}:ro", f"{draft}:{draft}:ro"]
+    with pytest.raises(manifests.NotRenderableError) as raised:
+        manifests.kubernetes([spec], "rocm")
+    assert str(raised.value) == (
+        "a: no other machine has the folder models/target; name an id, or a folder of the claim in /models"
+    )
+    assert "/models/x" in manifests.kubernetes([LaunchSpec("a", "/models/x", "t")], "rocm")
+
+
+def test_ids_and_addresses_are_no_folders() -> None:
+    spec = LaunchSpec("a", "s3://bucket/a/b", "t", "eagle3", 3, "acme/draft")
+    service = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]
+    assert len(service["volumes"]) == 1
+
+
+def test_a_compose_file_is_of_one_machine() -> None:
+    specs = [LaunchSpec("a", "t", "t", host="10.0.0.1"), LaunchSpec("b", "t", "t", host="10.0.0.2")]
+    with pytest.raises(
+        manifests.NotRenderableError, match=r"b: port 8101 is also that of a, and a Compose file"
+    ):
+        manifests.compose(specs, "rocm")
+
+
+def test_a_server_without_gpus_of_its_own_can_be_composed() -> None:
+    assert "device_ids: []" in manifests.compose([LaunchSpec("a", "t", "t", gpus=())], "cuda")
+
+
+def test_kubernetes_fills_nothing_in_and_gives_all_gpus() -> None:
+    spec = LaunchSpec(
+        "a",
+        "t",
+        "t",
+        env={"A": "$(B) $C"},
+        tensor_parallel=2,
+        args={"pipeline-parallel-size": 3, "seed": "$(B)"},
+    )
+    deployment, _ = YAML(typ="safe").load_all(manifests.kubernetes([spec], "rocm"))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {"amd.com/gpu": 6}
+    assert container["env"][0] == {"name": "A", "value": "$$(B) $C"}
+    assert container["args"][-1] == "$$(B)"
+
+
+def test_names_are_made_fit_for_kubernetes() -> None:
+    names = [
+        "qwen3.6-35b-mtp-n6",
+        "31b-mtp",
+        "a" * 63,
+        "a" * 62 + ".",
+        "7",
+        "x.",
+        "A.b",
+        "a-b",
+        "a_b",
+        "b" * 40 + "." + "c" * 22,
+        "9" * 60,
+    ]
+    made = manifests.kubernetes_names(names)
+    assert made["qwen3.6-35b-mtp-n6"] == "qwen3-6-35b-mtp-n6"
+    assert made["31b-mtp"] == "vllm-31b-mtp"
+    assert made["x."] == "x"
+    assert len({made[name] for name in ("A.b", "a-b", "a_b")}) == 3
+    assert len(set(made.values())) == len(names)
+    for name in made.values():
+        assert re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name), name
+
+
+@given(st.lists(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", fullmatch=True), unique=True, max_size=6))
+def test_any_names_are_made_fit_for_kubernetes(names: list[str]) -> None:
+    made = list(manifests.kubernetes_names(names).values())
+    assert len(set(made)) == len(names)
+    assert all(re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in made)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from backends import machine
 from backends.fleet_file import read_fleet
 from gateway.cli import launch
+from gateway.policy.load import Invalid
 
 FAKE = Path(__file__).parents[1] / "backends" / "fake_vllm.py"
 START = "import typer; from gateway.cli import launch; app = typer.Typer(); launch.register(app); app()"
@@ -24,7 +25,7 @@ START = "import typer; from gateway.cli import launch; app = typer.Typer(); laun
 
 @pytest.fixture(autouse=True)
 def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "gpus", lambda: None)
+    monkeypatch.setattr(machine, "look", machine.Look)
     monkeypatch.delenv(launch.PYTHON, raising=False)
 
 
@@ -34,22 +35,60 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, arguments)
 
 
-def test_a_right_recipe_is_said_to_be_right() -> None:
+UNREAD = "has no config.json on this machine, so its {} not known; download it, or check where it lies\n"
+
+
+def test_a_right_recipe_is_said_to_be_right_and_what_was_not_looked_at() -> None:
     done = run("--recipe", "qwen3.6-35b-a3b", "--methods", "none,mtp,dflash", "--check")
     assert done.exit_code == 0
-    assert done.stdout == (
-        "Right for rocm: qwen3.6-35b-a3b-none, qwen3.6-35b-a3b-mtp-n6, qwen3.6-35b-a3b-dflash-n7 "
-        "(no vLLM here to ask, no GPU here to look at)\n"
-    )
-
-
-def test_a_wrong_fleet_is_told_what_is_wrong() -> None:
-    done = run("--recipe", "qwen3-8b", "--methods", "none,dflash:16", "--check")
-    assert done.exit_code == 1
     assert done.stderr == (
-        "qwen3-8b-dflash-n16: 16 draft tokens do not fit a block of 16, of which one is the anchor; "
-        "set draft_tokens to 15 at most\n"
+        f"qwen3.6-35b-a3b-none: not checked: the target Qwen/Qwen3.6-35B-A3B {UNREAD.format('layers, heads and context are')}"
+        f"qwen3.6-35b-a3b-dflash-n7: not checked: the draft z-lab/Qwen3.6-35B-A3B-DFlash {UNREAD.format('fit to the target is')}"
     )
+    assert done.stdout == (
+        "Right as far as could be checked for rocm: qwen3.6-35b-a3b-none, qwen3.6-35b-a3b-mtp-n6, "
+        "qwen3.6-35b-a3b-dflash-n7 "
+        "(no vLLM here to ask, no GPU here to look at, what could not be checked is said above: 2)\n"
+    )
+
+
+def test_a_fleet_that_could_be_read_is_right(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    done = run("--fleet", str(fleet(tmp_path, model=str(tmp_path))), "--check")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == "Right for rocm: base (no vLLM here to ask, no GPU here to look at)\n"
+
+
+def test_a_wrong_fleet_is_told_what_is_wrong_first() -> None:
+    done = run("--recipe", "qwen3-8b", "--methods", "none,dflash:16", "--check")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "qwen3-8b-dflash-n16: 16 draft tokens do not fit a block of 16, of which one is the anchor; "
+        "set draft_tokens to 15 at most\nqwen3-8b-none: not checked: "
+    )
+
+
+def test_gpus_whose_tool_tells_nothing_are_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "look", lambda: machine.Look("cuda", None, "nvidia-smi does not tell"))
+    done = run("--recipe", "qwen3-8b", "--methods", "none", "--check")
+    assert "not checked: nvidia-smi does not tell; see to it that the tool runs" in done.stderr
+    assert done.stdout.startswith("Right as far as could be checked for cuda: ")
+
+
+def test_gpus_that_somebody_else_was_given_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    four = tuple(machine.Gpu(index, "AMD Instinct MI300X gfx942", 196_592, 0) for index in range(4))
+    monkeypatch.setattr(machine, "look", lambda: machine.Look("rocm", four))
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    done = run("--recipe", "qwen3-8b", "--methods", "none,dspark", "--check")
+    assert "qwen3-8b-dspark-n7: the fleet needs 2 GPUs and 1 are free;" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["fleet", "argv", "compose", "kubernetes"])
+def test_what_cannot_run_anywhere_is_not_written(what: str) -> None:
+    done = run("--recipe", "qwen3-8b", "--methods", "none,dflash:16", "--print", what)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert "16 draft tokens do not fit a block of 16" in done.stderr
 
 
 @pytest.mark.parametrize(("methods", "code"), [("none,dflash", 0), ("dflash", 0), ("none,dflash:16", 1)])
@@ -67,9 +106,14 @@ def test_findings_are_printed_for_scripts(methods: str, code: int) -> None:
         (("--recipe", "qwen3-8b", "--fleet", "x"), "name a recipe with --recipe, or a fleet file with --fleet"),
         (("--recipe", "qwen3-8"), "there is no recipe 'qwen3-8'; did you mean 'qwen3-8b'?"),
         (("--recipe", "qwen3-8b", "--methods", "mtp"), "qwen3-8b has no method 'mtp'; methods: none, eagle3, dflash, dspark"),
+        (("--recipe", "qwen3-8b", "--methods", "dflash:3, dflash:3"), "'dflash:3' is the same server as 'dflash:3'; name it once, or with another number of draft tokens"),
+        (("--recipe", "qwen3-8b", "--methods", "dspark,dspark:7"), "'dspark:7' is the same server as 'dspark'; name it once, or with another number of draft tokens"),
+        (("--recipe", "qwen3-8b", "--methods", "dflash:0"), "'dflash:0' is not a method with its draft tokens; write dflash:3"),
+        (("--recipe", "qwen3-8b", "--methods", "dflash:"), "'dflash:' is not a method with its draft tokens; write dflash:3"),
+        (("--recipe", "qwen3-8b", "--methods", f"dflash:{'9' * 5000}"), f"'dflash:{'9' * 5000}' is not a method with its draft tokens; write dflash:3"),
         (("--fleet", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (
-            ("--recipe", "qwen3-8b", "--print", "compose", "--platform", "cpu"),
+            ("--recipe", "qwen3-8b", "--methods", "none", "--print", "compose", "--platform", "cpu"),
             "qwen3-8b-none: there is no usual image for cpu; set launch.image",
         ),
         (("--recipe", "qwen3-8b", "--check", "--python", "/nowhere/python"), "/nowhere/python: No such file or directory"),
@@ -94,7 +138,9 @@ def test_what_starts_a_fleet_is_printed(what: str) -> None:
     assert "dspark_qwen3_8b_block7" in done.stdout
     if what == "argv":
         first, second = done.stdout.splitlines()
-        assert first.startswith("python3 -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B ")
+        start = "python3 -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B "
+        assert first.startswith(f"HIP_VISIBLE_DEVICES=0 {start}")
+        assert second.startswith(f"HIP_VISIBLE_DEVICES=1 {start}")
         assert "--per-request-spec-decode-metrics summary" in second
     else:
         assert list(YAML(typ="safe", pure=True).load_all(done.stdout))
@@ -109,6 +155,43 @@ def test_a_bad_fleet_file_is_told_where(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "fleet.yaml:3:" in done.stderr
     assert "did you mean 'dflash'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "meant"),
+    [("deepseek_mtp", "mtp"), ("qwen3_next_mtp", "mtp"), ("gemma4_mtp", "gemma4-mtp"), ("draft_model", "draft-model"), ("ngram_gpu", "ngram")],
+)  # fmt: skip
+def test_names_that_only_vllm_has_are_told_apart(tmp_path: Path, method: str, meant: str) -> None:
+    done = run("--fleet", str(fleet(tmp_path, f", method: {method}, draft_tokens: 2")), "--check")
+    assert done.exit_code == 2
+    assert f"there is no method '{method}'; did you mean '{meant}'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (', method: ngram, draft_tokens: "4"', "draft_tokens"), (", method: ngram, draft_tokens: 0", "needs its number of draft tokens"),
+        (", launch: {gpus: 0-3}", "launch.gpus"), (', launch: {gpus: "0,1"}', "launch.gpus"), (", launch: {tensor_parallel: 0}", "launch.tensor_parallel"),
+        (", launch: {env: {A: 1}}", "launch.env.A"), (", launch: {args: {allowed-origins: [a]}}", "launch.args.allowed-origins"),
+        (", launch: {speculative: [a]}", "launch.speculative"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_kind_is_told_where(tmp_path: Path, more: str, message: str) -> None:
+    done = run("--fleet", str(fleet(tmp_path, more)), "--check")
+    assert done.exit_code == 2
+    assert "fleet.yaml:3:" in done.stderr
+    assert message in done.stderr
+    assert all("; " in line for line in done.stderr.splitlines())
+
+
+def test_anchors_stand_for_what_they_repeat(tmp_path: Path) -> None:
+    more = (
+        ', launch: &run {env: {A: "1"}, args: {max-num-seqs: 4}}}\n'
+        '  - {name: two, url: "http://127.0.0.1:9", model: acme/tiny, method: ngram, draft_tokens: 2, launch: *run'
+    )
+    done = run("--fleet", str(fleet(tmp_path, more)), "--print", "argv")
+    assert done.exit_code == 0
+    assert [line.startswith("A=1 HIP_VISIBLE_DEVICES=") for line in done.stdout.splitlines()] == [True, True]
 
 
 # An interpreter that answers like one with vLLM, and serves like vLLM when asked to.
@@ -126,7 +209,7 @@ else:
 FLEET = """\
 version: 1
 backends:
-  - {{name: base, url: "http://127.0.0.1:{port}", model: acme/tiny, served_model: tiny{more}}}
+  - {{name: base, url: "http://127.0.0.1:{port}", model: "{model}", served_model: tiny{more}}}
 """
 
 
@@ -137,11 +220,11 @@ def interpreter(tmp_path: Path, refusals: str = "{}") -> str:
     return str(script)
 
 
-def fleet(tmp_path: Path, more: str = "") -> Path:
+def fleet(tmp_path: Path, more: str = "", model: str = "acme/tiny") -> Path:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     file = tmp_path / "fleet.yaml"
-    file.write_text(FLEET.format(port=port, more=more))
+    file.write_text(FLEET.format(port=port, more=more, model=model))
     return file
 
 
@@ -150,7 +233,7 @@ def test_vllm_has_the_last_word(tmp_path: Path) -> None:
         "--fleet", str(fleet(tmp_path)), "--check", "--python", interpreter(tmp_path, "{'base': 'no'}")
     )  # fmt: skip
     assert done.exit_code == 1
-    assert done.stderr == "base: vLLM 0.32.0 refuses it: no; change what it names\n"
+    assert done.stderr.splitlines()[0] == "base: vLLM 0.32.0 refuses it: no; change what it names"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -175,11 +258,14 @@ def test_a_fleet_runs_until_a_signal_and_is_handed_over(tmp_path: Path, number: 
             if "All servers are ready" in line:
                 process.send_signal(number)
         assert process.wait(60) == 0
-    assert said[0].startswith("base: starting: http://127.0.0.1:")
+    assert said[0].startswith("base: not checked: the target acme/tiny ")
+    assert said[1].startswith("base: starting: http://127.0.0.1:")
     assert "base | loading tiny" in said
     assert any(line.startswith("base: ready: ") for line in said)
     assert said[-1].startswith("base: stopped: exit code")
-    (spec,) = read_fleet(written.read_text(), "running.yaml")
+    handed_over = read_fleet(written.read_text(), "running.yaml")
+    assert not isinstance(handed_over, Invalid)
+    (spec,) = handed_over
     assert (spec.name, spec.served_model) == ("base", "tiny")
     assert "loading tiny" in (tmp_path / "logs" / "base.log").read_text()
 

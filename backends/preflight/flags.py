@@ -1,0 +1,159 @@
+"""Whether the further flags of a server are flags, may be set, and leave the gateway what it reads."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from backends.flags import LISTED_OF, Kind, listed, name, shorts
+from backends.preflight.finding import Finding
+from backends.render import METRICS, OWN_ARGS, REQUEST_METRICS_SINCE
+from backends.spec import whole
+from backends.versions import at_least, may_have
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from backends.machine import Machine
+    from backends.methods import Scalar
+    from backends.spec import LaunchSpec
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\..+)?", re.ASCII)
+_HIDES: Final = {
+    "uds": "it listens on a socket file and not at its url",
+    "headless": "it has no HTTP server",
+    "grpc": "it speaks gRPC and not HTTP",
+    "config": "flags of another file are not checked, and may contradict the fleet file",
+    "help": "it prints its help and ends",
+}
+"""Flags with which the gateway cannot use a server, or nobody knows how it is started."""
+_COUNTS: Final = (
+    "pipeline-parallel-size", "data-parallel-size", "data-parallel-size-local",
+    "prefill-context-parallel-size",
+)  # fmt: skip
+_NODES: Final = "nnodes"
+
+
+def check_flags(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
+    """Findings about ``launch.args``, and about the flags that are needed beside them."""
+    seen: dict[str, str] = {}
+    for written, value in spec.args.items():
+        read = name(written)
+        yield from _spelling(spec, written, read, value, machine)
+        if other := seen.get(read):
+            yield Finding(spec.name, f"the flags {other} and {written} are one", "keep one of them")
+        seen.setdefault(read, written)
+    yield from _counts(spec)
+    yield from _reachable(spec)
+    if spec.speculates or METRICS in spec.flags:
+        yield from _acceptance(spec, machine)
+    if spec.flags.get("disable-log-stats"):
+        wrong = "without log statistics there are no counters to read load and acceptance from"
+        yield Finding(spec.name, wrong, "remove disable-log-stats")
+
+
+def _spelling(
+    spec: LaunchSpec, written: str, read: str, value: Scalar, machine: Machine
+) -> Iterator[Finding]:
+    head, dot, _ = read.partition(".")
+    bare = written.lstrip("-")
+    if not _NAME.fullmatch(bare.partition("=")[0]):
+        yield Finding(spec.name, f"{written!r} cannot be a flag", "write the name of a flag of vllm serve")
+    elif owner := OWN_ARGS.get(head):
+        yield Finding(spec.name, f"the flag {written} is written by specroute", f"remove it and set {owner}")
+    elif head in _HIDES:
+        yield Finding(spec.name, f"with the flag {written} {_HIDES[head]}", "remove it")
+    elif "=" in bare:
+        yield Finding(
+            spec.name, f"the flag {written} holds its value", f"write {read!r} as key and the rest as value"
+        )
+    elif written != bare:
+        yield Finding(spec.name, f"the flag {written} begins with dashes", f"write {read}")
+    elif bare.partition(".")[0] in shorts():
+        yield Finding(spec.name, f"the flag {written} is the short form of another", f"write {read}")
+    elif bare.partition(".")[0].replace("_", "-") != head:
+        yield Finding(spec.name, f"vLLM reads the flag {written} as {read}", f"write {read}", warning=True)
+    elif dot:
+        yield from _known(spec, written, head, machine)
+    else:
+        yield from _known(spec, written, head, machine)
+        yield from _followed(spec, written, head, value, machine)
+
+
+def _flags(machine: Machine) -> tuple[Mapping[str, Kind], str, bool]:
+    """Flags that there are, of which version, and whether that is the one that is here."""
+    engine = machine.engine
+    if engine is not None and engine.flags:
+        return engine.flags, engine.version, True
+    return listed(), LISTED_OF, False
+
+
+def _known(spec: LaunchSpec, written: str, head: str, machine: Machine) -> Iterator[Finding]:
+    known, version, here = _flags(machine)
+    if head in known or known.get(head.removeprefix("no-")) is Kind.SWITCH:
+        return
+    near = get_close_matches(head, known, n=1, cutoff=0.6)
+    right = f"did you mean {near[0]!r}?" if near else "see vllm serve --help=all for those that there are"
+    yield Finding(spec.name, f"vLLM {version} has no flag {written}", right, warning=not here)
+
+
+def _followed(
+    spec: LaunchSpec, written: str, head: str, value: Scalar, machine: Machine
+) -> Iterator[Finding]:
+    """Whether a flag has a value where it takes one, and none where it does not."""
+    known, _, here = _flags(machine)
+    kind = known.get(head)
+    if kind is None:
+        kind = Kind.BARE if known.get(head.removeprefix("no-")) is Kind.SWITCH else Kind.OPTIONAL
+    if kind is Kind.VALUE and isinstance(value, bool):
+        right = f"write '{written}: VALUE', or remove it"
+        yield Finding(spec.name, f"the flag {written} has no value", right, warning=not here)
+    elif kind in (Kind.SWITCH, Kind.BARE) and not isinstance(value, bool):
+        wrong = f"the flag {written} takes no value, and {value!r} is given"
+        yield Finding(spec.name, wrong, "write true or false", warning=not here)
+
+
+def _counts(spec: LaunchSpec) -> Iterator[Finding]:
+    for flag in _COUNTS:
+        value = spec.flags.get(flag)
+        if value is not None and whole(value) is None:
+            yield Finding(spec.name, f"{flag} is {value!r}", "write a whole number from 1 on")
+    if (nodes := spec.flags.get(_NODES, 1)) not in (1, "1"):
+        wrong = f"it is spread over {nodes} machines, and only what runs on one is started"
+        yield Finding(spec.name, wrong, f"remove {_NODES}, or start it by other means")
+
+
+def _reachable(spec: LaunchSpec) -> Iterator[Finding]:
+    """Whether the gateway can talk to it at its url, with its key."""
+    certificate = {"ssl-certfile", "ssl-keyfile"} <= spec.flags.keys()
+    if (spec.scheme == "https") != certificate:
+        wrong, right = "its url says http, and it is started with a certificate", "write https in its url"
+        if spec.scheme == "https":
+            wrong = "its url says https, and it is started without a certificate"
+            right = "set args ssl-certfile and ssl-keyfile, or write http"
+        yield Finding(spec.name, wrong, right)
+    if ("api-key" in spec.flags or "VLLM_API_KEY" in spec.env) and not spec.api_key_env:
+        wrong = "it asks for a key, and the gateway has none to show"
+        yield Finding(spec.name, wrong, "name the variable that holds the key in api_key_env")
+
+
+def _acceptance(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
+    """Whether it tells the acceptance of each request."""
+    engine = machine.engine
+    if not spec.speculates:
+        yield Finding(spec.name, f"vLLM refuses to start with {METRICS} and no speculation", "remove it")
+    elif spec.flags.get(METRICS) == "none":
+        wrong = "acceptance of each request is switched off, so it is only known from counters"
+        yield Finding(spec.name, wrong, f"remove {METRICS}", warning=True)
+    elif engine is None or METRICS in engine.flags or at_least(engine.version, REQUEST_METRICS_SINCE):
+        return
+    elif not engine.flags and may_have(engine.version, REQUEST_METRICS_SINCE):
+        wrong = (
+            f"the number of the development build {engine.version} does not say whether it tells acceptance"
+        )
+        right = f"use vLLM {REQUEST_METRICS_SINCE} or newer to be sure"
+        yield Finding(spec.name, wrong, right, warning=True)
+    else:
+        wrong = f"vLLM {engine.version} does not tell the acceptance of each request"
+        yield Finding(spec.name, wrong, f"use vLLM {REQUEST_METRICS_SINCE} or newer", warning=True)
