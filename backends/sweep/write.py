@@ -67,9 +67,8 @@ def _has_baseline(plan: FleetPlan) -> bool:
 
 
 def _default(choice: Choice, plan: FleetPlan | None) -> dict[str, Any]:
-    if plan is not None:
-        return {"name": "default", "prefer": [*_selectors(_always(_ordered(plan.chosen.servers))), "any"]}
-    return {"name": "default", "prefer": [*_selectors(_usual(choice)), "any"]}
+    preferred = _usual(choice) if plan is None else _always(choice, _ordered(plan.chosen.servers))
+    return {"name": "default", "prefer": [*_selectors(preferred), "any"]}
 
 
 def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[dict[str, Any]]:
@@ -81,27 +80,27 @@ def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[dict[str, Any]]:
         for workload, shares in plan.shares.items():
             ordered = sorted(shares, key=lambda one, by=shares: -by[one])  # type: ignore[misc]
             if ordered[0] != usual[0]:
-                yield _route(workload, _always(ordered))
+                yield _route(workload, _always(choice, ordered))
         return
     for workload in choice.workloads:
         preferred = by_load(choice, workload)
         if preferred != _usual(choice):
-            rest = [one for one in _always([choice.everywhere]) if one not in preferred]
-            yield _route(workload, [*preferred, *rest])
+            rest = _always(choice, [choice.everywhere])
+            yield _route(workload, [*preferred, *(one for one in rest if one not in preferred)])
 
 
 class Preference(NamedTuple):
-    """A configuration, and up to how many requests on a server it is preferred; None for any number."""
+    """A configuration, and up to how many requests on a server it is preferred."""
 
     candidate: Candidate
-    upto: int | None = None
+    upto: int
 
 
 def by_load(choice: Choice, workload: str) -> list[Preference]:
     """What is preferred for a workload as the load of a server grows.
 
-    The baseline where nothing is faster beyond noise; else what is usual at that load, or was preferred at
-    the one before, if that may be as fast as the fastest.
+    The baseline where nothing is faster beyond noise; else what is usual at that load, or at all loads, or
+    was preferred at the one before, if that may be as fast as the fastest.
     """
     picks: list[Candidate] = []
     for band, usual in zip(choice.bands, choice.by_band, strict=True):
@@ -109,7 +108,7 @@ def by_load(choice: Choice, workload: str) -> list[Preference]:
         if found is None or found.candidate.is_baseline:
             picks.append(usual if found is None else BASELINE)
             continue
-        as_fast = (usual, *picks[-1:])
+        as_fast = (usual, choice.everywhere, *picks[-1:])
         picks.append(next((one for one in as_fast if one in found.tied), found.candidate))
     return _stepped(choice, picks)
 
@@ -125,13 +124,14 @@ def _stepped(choice: Choice, picks: Sequence[Candidate]) -> list[Preference]:
     for band, who in zip(choice.bands, picks, strict=True):
         if steps and steps[-1].candidate == who:
             steps.pop()
-        steps.append(Preference(who, band.last))
+        steps.append(Preference(who, band.last or band.level))
     lower = dict.fromkeys(one.candidate for one in steps if one.candidate != steps[-1].candidate)
-    return [*steps, *_always(lower)]
+    return [*steps, *_always(choice, lower)]
 
 
-def _always(ordered: Iterable[Candidate]) -> list[Preference]:
-    return [Preference(one) for one in ordered]
+def _always(choice: Choice, ordered: Iterable[Candidate]) -> list[Preference]:
+    """One configuration after the other, each up to the highest measured load: beyond it all share."""
+    return [Preference(one, choice.bands[-1].level) for one in ordered]
 
 
 def _route(workload: str, preferred: Sequence[Preference]) -> dict[str, Any]:
@@ -144,9 +144,11 @@ def _route(workload: str, preferred: Sequence[Preference]) -> dict[str, Any]:
 
 def _selectors(preferred: Sequence[Preference]) -> list[dict[str, Any]]:
     return [
-        {"method": one.method}
-        | ({"draft_tokens": one.draft_tokens} if one.draft_tokens else {})
-        | ({"max_in_flight": upto} if upto is not None else {})
+        {
+            "method": one.method,
+            **({"draft_tokens": one.draft_tokens} if one.draft_tokens else {}),
+            "max_in_flight": upto,
+        }
         for one, upto in preferred
     ]
 

@@ -258,3 +258,57 @@ def test_an_interrupted_sweep_goes_on_where_it_was(fleet: Path, tmp_path: Path, 
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout
     assert "file: learned.yaml" in (out / "policy.yaml").read_text(encoding="utf-8")
+
+
+def ran(*arguments: object) -> str:
+    command = [sys.executable, "-m", "gateway.cli", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)  # noqa: S603 - our own command
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_a_policy_follows_the_load_where_the_best_configuration_does(tmp_path: Path) -> None:
+    """DFlash is the fastest with one request in flight, MTP with 32: each gets the requests of its load."""
+    target = "Qwen/Qwen3.6-27B"
+    ran(
+        "sweep", "--simulate", target, "--workloads", "code", "--concurrency", "1,32", "--precision", "10%",
+        "--rounds", "3", "--out", tmp_path,
+    )  # fmt: skip
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text(
+        f"""\
+version: 1
+backends:
+  - {{name: plain, url: "http://h:1", model: {target}}}
+  - {{name: dflash11, url: "http://h:2", model: {target}, method: dflash, draft_tokens: 11}}
+  - {{name: dflash15, url: "http://h:3", model: {target}, method: dflash, draft_tokens: 15}}
+  - {{name: mtp4, url: "http://h:4", model: {target}, method: mtp, draft_tokens: 4}}
+  - {{name: mtp5, url: "http://h:5", model: {target}, method: mtp, draft_tokens: 5}}
+""",
+        encoding="utf-8",
+    )
+    by_load = {}
+    for clients in (1, 32):
+        simulated = json.loads(
+            ran(
+                "simulate",
+                fleet,
+                "--policy",
+                tmp_path / "policy.yaml",
+                "--mix",
+                "code",
+                "--clients",
+                clients,
+                "--seconds",
+                "60",
+                "--warm-up",
+                "10",
+                "--json",
+            )  # fmt: skip
+        )
+        shares = simulated[0]["shares"]
+        by_load[clients] = shares["mtp4"] + shares["mtp5"]
+        assert shares["plain"] < 0.1
+    assert by_load[1] < 0.1
+    assert by_load[32] > 0.5
