@@ -305,7 +305,7 @@ backends:
                 "--warm-up",
                 "10",
                 "--json",
-            )  # fmt: skip
+            )
         )
         shares = simulated[0]["shares"]
         by_load[clients] = shares["mtp4"] + shares["mtp5"]

@@ -280,8 +280,8 @@ def test_one_configuration_for_everything_may_change_with_the_load_too() -> None
     assert found.by_band == (DFLASH, MTP)
     assert preferred(policy(found, None, (), TARGET), "default") == [
         ("dflash", 5),
-        ("mtp", None),
-        ("dflash", None),
+        ("mtp", 32),
+        ("dflash", 32),
     ]
 
 
