@@ -197,7 +197,7 @@ def extract(view: RequestView) -> Features:
             last,
             text,
             said,
-            english=own in {"en", language.UNKNOWN},
+            language=own,
             system="\n".join(turn.text for turn in system),
             answer=answer,
             tools=() if view.tool_choice == "none" else view.tools,

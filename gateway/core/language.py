@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "und"
 """Where a text gives no hint: no letters, or Latin letters without a known stop word."""
 
+ENGLISH: Final = frozenset({"en", UNKNOWN})
+"""What is read as English."""
+
 SAMPLE_CHARS: Final = 400
 """What is read of a text: enough for stop words, and cheap."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from gateway.core import lexicon, lexicon_foreign, lexicon_keys, lexicon_tools
+from gateway.core import foreign, lexicon, lexicon_keys, lexicon_tools
+from gateway.core.language import ENGLISH
 from gateway.core.memo import remembered
 from gateway.core.values import value
 from gateway.core.words import letters, numbers, words
@@ -174,31 +175,6 @@ def _supplied(text: str, chars: int) -> int:
     return given + max(chars - len(text), 0) if given else 0
 
 
-@value(frozen=True, slots=True)
-class _Foreign:
-    code: bool = False
-    code_request: bool = False
-    math: bool = False
-    math_terms: int = 0
-    translation: bool = False
-    tool_action: bool = False
-
-
-_ENGLISH: Final = _Foreign()
-
-
-def _foreign(ask: str) -> _Foreign:
-    code = lexicon_foreign.CODE.search(ask) is not None
-    return _Foreign(
-        code=code,
-        code_request=code and lexicon_foreign.CODE_MADE.search(ask) is not None,
-        math=lexicon_foreign.MATH_TASK.search(ask) is not None,
-        math_terms=len(set(lexicon_foreign.MATH_TERMS.findall(ask))),
-        translation=lexicon_foreign.TRANSLATION.search(ask) is not None,
-        tool_action=lexicon_foreign.TOOL_ACTION.search(ask) is not None,
-    )
-
-
 def _of_names(names: str) -> frozenset[str]:
     return _content(_CAMEL.sub(" ", names)[:_TOOL_CHARS].replace("_", " ").lower())
 
@@ -266,7 +242,7 @@ def read(
     text: str,
     said: frozenset[str],
     *,
-    english: bool,
+    language: str,
     system: str,
     answer: str,
     tools: Sequence[Tool],
@@ -278,38 +254,39 @@ def read(
         last: The last user message.
         text: Its :func:`sample`.
         said: The runs of letters of that.
-        english: Whether it is in English, as far as is known.
+        language: The language it is in, as far as is known.
         system: The system prompt, or its head and tail.
         answer: The last assistant message before it, empty where there is none.
         tools: The tools that may be called.
         tool_turns: Tool calls and results so far.
     """
     ask = _ends(text, ASK_CHARS, ASK_CHARS)
-    keys = lexicon_keys.look(said if ask is text else letters(ask))
+    asked = said if ask is text else letters(ask)
+    keys = lexicon_keys.look(asked)
+    other = foreign.NOTHING if language in ENGLISH else foreign.read(ask, asked)
     said = words(text, said)
-    foreign = _ENGLISH if english else _foreign(ask)
     before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS)) if system else _NO_SYSTEM
-    offer = _offer(ask, keys, tools, foreign_action=foreign.tool_action)
+    offer = _offer(ask, keys, tools, foreign_action=other.tool_action)
     return Marks(
         fences=(last.text.count("```") + 1) // 2,
         code_syntax=_code_syntax(text),
         code_names=len(said & lexicon.CODE_NAMES),
-        code_words=len(said & lexicon.CODE_WORDS) + foreign.code,
-        code_request=foreign.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
+        code_words=len(said & lexicon.CODE_WORDS) + other.code,
+        code_request=other.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
         code_in=lexicon_keys.CODE_IN.found(ask, keys),
         code_task=lexicon_keys.CODE_TASK.found(ask, keys),
         latex=_latex(text),
         latex_text=len(lexicon.LATEX_TEXT.findall(text)) if "\\" in text else 0,
         numbers=numbers(text) + len(said & lexicon.NUMBER_WORDS),
         operators=len(lexicon.OPERATOR.findall(text)) if _any_of(_OPERATOR_SIGNS, text) else 0,
-        math_words=len(said & lexicon.MATH_WORDS) + foreign.math_terms,
+        math_words=len(said & lexicon.MATH_WORDS) + other.math_terms,
         math_count=lexicon_keys.MATH_COUNT.found(ask, keys) or lexicon_keys.MATH_IN_HOW.found(ask, keys),
         math_task=lexicon_keys.MATH_TASK.found(ask, keys) or lexicon_keys.MATH_MORE.found(ask, keys),
-        math_other=foreign.math,
+        math_other=other.math,
         math_sure=lexicon_keys.MATH_SURE.found(ask, keys),
         text_task=lexicon_keys.TEXT_TASK.found(ask, keys),
         creative=lexicon_keys.CREATIVE.found(ask, keys),
-        translation=foreign.translation or lexicon_keys.TRANSLATION.found(ask, keys),
+        translation=other.translation or lexicon_keys.TRANSLATION.found(ask, keys),
         supplied_chars=_supplied(last.text, last.chars),
         question=_any_of(_QUESTION_MARKS, ask),
         tool_overlap=offer.overlap,

@@ -13,7 +13,7 @@ def marks(
     text: str,
     *,
     left_out: int = 0,
-    english: bool = True,
+    language: str = "en",
     system: str = "",
     answer: str = "",
     tools: tuple[Tool, ...] = (),
@@ -23,7 +23,7 @@ def marks(
         Turn("user", text, len(text) + left_out),
         ends,
         letters(ends),
-        english=english,
+        language=language,
         system=system,
         answer=answer,
         tools=tools,
@@ -79,7 +79,7 @@ def test_reads_the_message(text: str, expected: dict[str, int | bool]) -> None:
 def test_reads_other_languages_where_the_message_is_not_english(
     text: str, expected: dict[str, int | bool]
 ) -> None:
-    foreign, english = marks(text, english=False), marks(text, english=True)
+    foreign, english = marks(text, language="xx"), marks(text)
     assert {name: getattr(foreign, name) for name in expected} == expected
     assert {name: getattr(english, name) for name in expected} != expected
 
@@ -123,7 +123,7 @@ def test_a_tool_asked_for_by_name_is_noticed() -> None:
 
 
 def test_orders_in_other_languages_are_noticed() -> None:
-    assert marks("帮我查一下订单到哪里了", english=False, tools=(WEATHER,)).tool_action
+    assert marks("帮我查一下订单到哪里了", language="zh", tools=(WEATHER,)).tool_action
 
 
 def test_tools_written_into_the_system_prompt_are_noticed() -> None:
