@@ -17,6 +17,11 @@ CHOSEN: Final = 'workload=~"$workload", backend=~"$backend"'
 """What is chosen at the top of a dashboard."""
 
 
+USUAL_SPEED: Final = "specroute:stream_speed:ratio_rate1d"
+USUAL_TTFT: Final = "specroute:ttft_seconds:mean_rate1d"
+"""Recordings of what a route is used to."""
+
+
 def stream_speed(*by: str, where: str = "", window: str = PANEL) -> str:
     """Tokens per second of one stream, from sums: long and short answers of the same speed count the same."""
     return ratio(

@@ -14,7 +14,7 @@ from gateway.telemetry.dashboards.panels import (
     Query,
     Row,
 )
-from gateway.telemetry.dashboards.promql import growth, now, or_zero, per_second, quantile, ratio
+from gateway.telemetry.dashboards.promql import backends, growth, now, or_zero, per_second, quantile, ratio
 
 _HERE: Final = 'backend=~"$backend"'
 
@@ -163,7 +163,11 @@ FLEET: Final = Dashboard(
                 Panel(
                     "Restarts",
                     "Servers that were started anew; what was measured of them before is forgotten.",
-                    (Query(or_zero(growth(names.RESTARTS, "backend", where=_HERE)), "{{backend}}"),),
+                    (
+                        Query(
+                            or_zero(growth(names.RESTARTS, "backend", how="max", where=_HERE)), "{{backend}}"
+                        ),
+                    ),
                 ),
             ),
         ),
@@ -199,7 +203,7 @@ FLEET: Final = Dashboard(
                 Panel(
                     "Method by draft length",
                     "Servers of each configuration.",
-                    (Query(now(names.BACKEND_INFO, "method", "draft_tokens", how="count", where=_HERE)),),
+                    (Query(backends(names.BACKEND_INFO, "method", "draft_tokens", where=_HERE)),),
                     "short",
                     "matrix",
                     "method",

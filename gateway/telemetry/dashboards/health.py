@@ -144,7 +144,7 @@ HEALTH: Final = Dashboard(
                     (
                         Query(
                             'rate(process_cpu_seconds_total{job="specroute"}[$__rate_interval])',
-                            "{{instance}}",
+                            "{{instance}} {{worker}}",
                         ),
                     ),
                     "percentunit",
@@ -152,13 +152,13 @@ HEALTH: Final = Dashboard(
                 Panel(
                     "Memory of the gateway",
                     "Resident.",
-                    (Query('process_resident_memory_bytes{job="specroute"}', "{{instance}}"),),
+                    (Query('process_resident_memory_bytes{job="specroute"}', "{{instance}} {{worker}}"),),
                     "bytes",
                 ),
                 Panel(
                     "Policies that came into force",
                     "",
-                    (Query(growth(names.POLICY_LOADS)),),
+                    (Query(growth(names.POLICY_LOADS, how="max")),),
                 ),
                 Panel(
                     "Gateways that answer",

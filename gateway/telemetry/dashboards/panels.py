@@ -245,6 +245,6 @@ def _policy_loads() -> dict[str, Any]:
         "datasource": _SOURCE,
         "enable": True,
         "iconColor": "blue",
-        "expr": f"{growth(POLICY_LOADS)} > 0",
+        "expr": f"{growth(POLICY_LOADS, how='max')} > 0",
         "titleFormat": "A policy came into force",
     }

@@ -29,10 +29,13 @@ def per_second(metric: Metric, *by: str, where: str = "", window: str = PANEL) -
     return f"sum{_by(by)}(rate({metric.prometheus}{_where(where)}[{window}]))"
 
 
-def growth(metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:
-    """What a counter grows by in a window, summed; arguments as of :func:`per_second`."""
+def growth(metric: Metric, *by: str, how: str = "sum", where: str = "", window: str = PANEL) -> str:
+    """What a counter grows by in a window; arguments as of :func:`per_second`.
+
+    With ``max`` for ``how``, what each of several gateways sees and counts is counted once.
+    """
     _check(metric, COUNTER, by)
-    return f"sum{_by(by)}(increase({metric.prometheus}{_where(where)}[{window}]))"
+    return f"{how}{_by(by)}(increase({metric.prometheus}{_where(where)}[{window}]))"
 
 
 def now(metric: Metric, *by: str, how: str = "max", where: str = "") -> str:
@@ -49,6 +52,30 @@ def now(metric: Metric, *by: str, how: str = "max", where: str = "") -> str:
     """
     _check(metric, GAUGE, by)
     return f"{how}{_by(by)}({metric.prometheus}{_where(where)})"
+
+
+def backends(metric: Metric, *by: str, where: str = "") -> str:
+    """How many backends have a gauge at 1, each counted once however many gateways say so.
+
+    Args:
+        metric: A gauge with the label ``backend``.
+        by: Labels to keep.
+        where: Label matchers.
+
+    Raises:
+        ValueError: The metric is no gauge or lacks a label.
+    """
+    return f"sum{_by(by)}({now(metric, 'backend', *by, where=where)})"
+
+
+def mean(metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:
+    """The mean of what a histogram holds; arguments as of :func:`quantile`."""
+    _check(metric, HISTOGRAM, by)
+    total, count = (
+        f"sum{_by(by)}(rate({metric.prometheus}_{part}{_where(where)}[{window}]))"
+        for part in ("sum", "count")
+    )
+    return ratio(total, count)
 
 
 def quantile(share: float, metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:

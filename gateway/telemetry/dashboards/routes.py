@@ -7,6 +7,8 @@ from typing import Final
 from gateway.telemetry import names
 from gateway.telemetry.dashboards.expressions import (
     CHOSEN,
+    USUAL_SPEED,
+    USUAL_TTFT,
     error_share,
     stream_speed,
 )
@@ -20,7 +22,7 @@ from gateway.telemetry.dashboards.panels import (
     Query,
     Row,
 )
-from gateway.telemetry.dashboards.promql import growth, now, per_second, quantile, share
+from gateway.telemetry.dashboards.promql import growth, mean, now, per_second, quantile, share
 
 _ROUTE: Final = "{{workload}} on {{backend}}"
 
@@ -94,6 +96,36 @@ ROUTES: Final = Dashboard(
                     "matrix",
                     "workload",
                     "backend",
+                ),
+                Panel(
+                    "Speed against its own last day",
+                    "Speed of a stream now over that of the last day: what is red has slowed down.",
+                    (
+                        Query(
+                            f"({stream_speed('workload', 'backend', where=CHOSEN)}) / on (workload, backend) "
+                            f"max by (workload, backend) ({USUAL_SPEED})"
+                        ),
+                    ),
+                    "percentunit",
+                    "matrix",
+                    "workload",
+                    "backend",
+                    steps=(("red", None), ("yellow", 0.75), ("green", 0.9)),
+                ),
+                Panel(
+                    "Time to first token against its own last day",
+                    "Mean now over that of the last day: what is red waits longer than it used to.",
+                    (
+                        Query(
+                            f"({mean(names.TTFT, 'workload', 'backend', where=CHOSEN)}) "
+                            f"/ on (workload, backend) max by (workload, backend) ({USUAL_TTFT})"
+                        ),
+                    ),
+                    "percentunit",
+                    "matrix",
+                    "workload",
+                    "backend",
+                    steps=(("green", None), ("yellow", 1.3), ("red", 2.0)),
                 ),
                 Panel(
                     "Gain over the baseline",

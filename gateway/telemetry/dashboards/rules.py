@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.telemetry import names
 from gateway.telemetry.dashboards.expressions import (
+    USUAL_SPEED,
+    USUAL_TTFT,
     acceptance_rate,
     accepted_length,
     error_share,
     stream_speed,
 )
-from gateway.telemetry.dashboards.promql import growth, now, per_second, quantile, share
+from gateway.telemetry.dashboards.promql import growth, mean, now, per_second, quantile, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,6 +79,11 @@ class Alert:
 RECORDINGS: Final = (
     Recording("specroute:requests:rate5m", per_second(names.REQUESTS, *_ROUTE, window="5m")),
     Recording("specroute:stream_speed:ratio_rate5m", stream_speed(*_ROUTE, window="5m")),
+    Recording("specroute:stream_speed:ratio_rate15m", stream_speed(*_ROUTE, window="15m")),
+    Recording(USUAL_SPEED, stream_speed(*_ROUTE, window="1d")),
+    Recording("specroute:ttft_seconds:mean_rate15m", mean(names.TTFT, *_ROUTE, window="15m")),
+    Recording(USUAL_TTFT, mean(names.TTFT, *_ROUTE, window="1d")),
+    Recording("specroute:requests:rate15m", per_second(names.REQUESTS, *_ROUTE, window="15m")),
     Recording("specroute:acceptance_rate:ratio_rate15m", acceptance_rate(*_ROUTE, window="15m")),
     Recording("specroute:acceptance_rate:ratio_rate1d", acceptance_rate(*_ROUTE, window="1d")),
     Recording("specroute:accepted_length:ratio_rate15m", accepted_length(*_ROUTE, window="15m")),
@@ -154,6 +161,33 @@ ALERTS: Final = (
         TICKET,
         "The load of {{ $labels.backend }} is {{ $value | humanizeDuration }} old",
         "Its /metrics does not answer: routing knows only the gateway's own requests there.",
+    ),
+    Alert(
+        "SpecrouteStreamsSlowed",
+        (
+            Condition(f"specroute:stream_speed:ratio_rate15m / ({USUAL_SPEED} > 0)", "<", 0.6),
+            Condition("specroute:requests:rate15m", ">", 0.02),
+        ),
+        "5m",
+        TICKET,
+        "Streams of {{ $labels.workload }} on {{ $labels.backend }} run at "
+        "{{ $value | humanizePercentage }} of the speed of the last day",
+        "See on the dashboard Speculation whether acceptance fell as well, and on Fleet whether its load or "
+        "that of its GPUs rose. Where neither did, the server itself is slow.",
+    ),
+    Alert(
+        "SpecrouteFirstTokenSlowed",
+        (
+            Condition(f"specroute:ttft_seconds:mean_rate15m / ({USUAL_TTFT} > 0)", ">", 2.5),
+            Condition("specroute:ttft_seconds:mean_rate15m", ">", 0.3),
+            Condition("specroute:requests:rate15m", ">", 0.02),
+        ),
+        "5m",
+        TICKET,
+        "First tokens of {{ $labels.workload }} on {{ $labels.backend }} take "
+        "{{ $value | humanize }} times as long as over the last day",
+        "Prompts wait or are longer. See on the dashboard Fleet what waits in vLLM's queue, and whether "
+        "prompts are still found in the cache.",
     ),
     Alert(
         "SpecrouteAcceptanceCollapsed",
@@ -245,6 +279,14 @@ ALERTS: Final = (
         TICKET,
         "{{ $value }} requests were not counted",
         "The queue of finished requests was full: all other numbers are short by these.",
+    ),
+    Alert(
+        "SpecrouteTracesLost",
+        (Condition(growth(names.SPANS_DROPPED, window="15m"), ">", 0),),
+        "5m",
+        TICKET,
+        "{{ $value | humanize }} spans were not exported",
+        "The OTLP receiver is away or too slow; the gateway's log says which. It holds up no request.",
     ),
 )
 """All alerts. None looks at drafts alone: acceptance says nothing of speed, and speed is what counts."""

@@ -22,7 +22,7 @@ from gateway.telemetry.dashboards.panels import (
     Query,
     Row,
 )
-from gateway.telemetry.dashboards.promql import growth, now, of_each, or_zero, per_second, ratio
+from gateway.telemetry.dashboards.promql import backends, growth, now, of_each, or_zero, per_second, ratio
 
 _HERE: Final = 'backend=~"$backend"'
 _ROUTE: Final = "{{workload}} on {{backend}}"
@@ -247,7 +247,7 @@ SPECULATION: Final = Dashboard(
                     "Servers kept for each class",
                     "Roles of the plan; 0 where there is none.",
                     (
-                        Query(or_zero(now(names.PLAN_ROLE, "class", how="sum")), "{{class}}"),
+                        Query(or_zero(backends(names.PLAN_ROLE, "class")), "{{class}}"),
                         Query(
                             or_zero(now(names.PLAN_KEPT, "target", how="min")),
                             "demand that is held, {{target}}",

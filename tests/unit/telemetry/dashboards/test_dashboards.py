@@ -33,7 +33,7 @@ def mentioned(expression: str) -> set[str]:
 
 
 def known() -> set[str]:
-    kinds = {names.HISTOGRAM: ("_bucket",)}
+    kinds = {names.HISTOGRAM: ("_bucket", "_sum", "_count")}
     every = (*names.METRICS, *vllm.METRICS)
     ours = {metric.prometheus + end for metric in every for end in kinds.get(metric.kind, ("",))}
     return ours | FOREIGN | {each.name for each in RECORDINGS}

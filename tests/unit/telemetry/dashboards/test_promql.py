@@ -22,6 +22,22 @@ def test_a_quantile_keeps_the_bounds() -> None:
     )
 
 
+def test_what_each_gateway_sees_counts_once() -> None:
+    assert promql.growth(names.RESTARTS, "backend", how="max") == (
+        "max by (backend) (increase(specroute_backend_restarts_total[$__rate_interval]))"
+    )
+    assert promql.backends(names.PLAN_ROLE, "class") == (
+        "sum by (class) (max by (backend, class) (specroute_plan_role))"
+    )
+
+
+def test_a_mean_is_of_sums() -> None:
+    assert promql.mean(names.TTFT, "backend", window="5m") == (
+        "sum by (backend) (rate(specroute_ttft_seconds_sum[5m])) "
+        "/ (sum by (backend) (rate(specroute_ttft_seconds_count[5m])) > 0)"
+    )
+
+
 def test_parts_of_a_whole() -> None:
     assert promql.ratio("a", "b") == "a / (b > 0)"
     assert promql.share("a", "b") == "(a or 0 * b) / (b > 0)"
