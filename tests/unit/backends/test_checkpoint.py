@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from backends.checkpoint import UnreadableCheckpointError, find, parse
 
@@ -76,13 +79,22 @@ def test_an_id_is_found_in_the_hugging_face_cache(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "No such file or directory"), ("{", "is not JSON"), ("[]", "holds no object")],
+    [
+        (None, "No such file or directory"),
+        ("{", "is not JSON"),
+        ("", "is not JSON"),
+        ("\ud83d".encode("utf-8", "surrogatepass"), "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("9" * 5000, "is not JSON"),
+        ("[]", "holds no object"),
+        ("null", "holds no object"),
+    ],
 )
 def test_a_folder_without_a_usable_config_is_refused(
-    tmp_path: Path, content: str | None, message: str
+    tmp_path: Path, content: str | bytes | None, message: str
 ) -> None:
     if content is not None:
-        (tmp_path / "config.json").write_text(content, encoding="utf-8")
+        (tmp_path / "config.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UnreadableCheckpointError, match=message):
         find(str(tmp_path), {})
 
@@ -90,3 +102,50 @@ def test_a_folder_without_a_usable_config_is_refused(
 def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableCheckpointError, match="there is no folder"):
         find(str(tmp_path / "no"), {})
+
+
+def test_a_config_that_is_no_file_or_no_config_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "config.json").mkdir(parents=True)
+    os.mkfifo(tmp_path / "config.json")
+    for folder in (tmp_path / "folder", tmp_path):
+        with pytest.raises(UnreadableCheckpointError, match="is no file"):
+            find(str(folder), {})
+    large = tmp_path / "large"
+    large.mkdir()
+    with (large / "config.json").open("wb") as file:
+        file.truncate(17 << 20)
+    with pytest.raises(UnreadableCheckpointError, match="is larger than a config is"):
+        find(str(large), {})
+
+
+@pytest.mark.parametrize(
+    "name", ["./a\0b", "~nobody-of-that-name", "./" + "a" * 5000, "a" * 5000, "/dev/null/x", "../\ud83d"]
+)
+def test_a_name_that_no_file_system_takes_is_refused(name: str) -> None:
+    with pytest.raises(UnreadableCheckpointError):
+        find(name, {})
+
+
+@pytest.mark.parametrize("name", ["a\0b/c", "s3://bucket/a", "acme/model"])
+def test_a_name_that_no_cache_holds_is_not_here(tmp_path: Path, name: str) -> None:
+    assert find(name, {"HF_HOME": str(tmp_path)}) is None
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = (
+    "architectures", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+    "kv_lora_rank", "max_position_embeddings", "num_nextn_predict_layers", "block_size", "dflash_config", "text_config",
+    "transformer_layer_config", "speculators_model_type", "target_layer_ids", "rope_scaling", "rope_parameters",
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS), ODD, max_size=8))
+def test_no_config_is_too_odd(config: dict[str, Any]) -> None:
+    found = parse("x", config)
+    assert all(isinstance(one, str) for one in (*found.architectures, *found.odd))
+    assert all(type(one) is int for one in found.target_layers)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends import engine
+from backends.flags import Kind
 from backends.spec import LaunchSpec
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ TOLD = {
     "platform": "cpu",
     "methods": ["ngram", "eagle3"],
     "modules": ["arctic_inference"],
+    "flags": {"enforce-eager": "switch", "max-num-seqs": "value"},
+    "options": ["method", "model"],
+    "unparsed": {"t": "argument --dtype: invalid choice: 'bf' (choose from auto, bfloat16)"},
     "refusals": {
         "s": "1 validation error for SpeculativeConfig\n  Value error, num_speculative_tokens:5 must be divisible by "
         "n_predict=2 [type=value_error, input_value=ArgsKwargs(()), input_type=ArgsKwargs]\n    For further information"
@@ -53,14 +57,26 @@ def folder(tmp_path: Path, name: str) -> str:
 async def test_vllm_says_what_it_is_and_what_it_refuses(tmp_path: Path) -> None:
     target, draft = folder(tmp_path, "target"), folder(tmp_path, "draft")
     spec = LaunchSpec("s", target, "t", "eagle3", 5, draft, max_model_len=99, args={"dtype": "bfloat16"})
-    answer = await engine.ask(answering(tmp_path), [spec])
+    other = LaunchSpec("t", "acme/model", "t", args={"max_num_seqs": 4, "dtype": "bf"}, port=9000)
+    answer = await engine.ask(answering(tmp_path), [spec, other])
     assert (answer.engine.version, answer.engine.platform) == ("0.32.0", "cpu")
     assert answer.engine.methods == {"ngram", "eagle3"}
     assert answer.engine.modules == {"arctic_inference"}
+    assert answer.engine.flags == {"enforce-eager": Kind.SWITCH, "max-num-seqs": Kind.VALUE}
+    assert answer.engine.options == {"method", "model"}
     assert list(map(str, answer.refusals)) == [
-        "s: vLLM 0.32.0 refuses it: num_speculative_tokens:5 must be divisible by n_predict=2; change what it names"
+        (
+            "t: vLLM 0.32.0 does not take its flags: argument --dtype: invalid choice: 'bf' (choose from auto, bfloat16); "
+            "change what it names"
+        ),
+        "s: vLLM 0.32.0 refuses it: num_speculative_tokens:5 must be divisible by n_predict=2; change what it names",
     ]
     asked = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    # No flag that this vLLM may lack: those are written once it is known what it has.
+    assert asked["commands"]["t"] == [
+        "--model", "acme/model", "--served-model-name", "t", "--host", "127.0.0.1", "--port", "9000",
+        "--tensor-parallel-size", "1", "--max-num-seqs", "4", "--dtype", "bf",
+    ]  # fmt: skip
     assert asked["configs"] == {
         "s": {
             "target": target,
