@@ -113,13 +113,13 @@ class Batch:
         """Tokens in the KV cache after so many further steps."""
         return self._kv_base + self.kv_rate * (self.step + steps)
 
-    def progress(self, steps: int) -> list[Progress]:
-        """How far each will be after so many further steps."""
+    def progress(self, steps: int, at: float) -> list[Progress]:
+        """How far each will be after so many further steps, the last of which ends at a time."""
         found = []
         for _, _, request in self._ends:
             taken = self.step + steps - request.started
             gained = min(request.need, self._draws.tokens(request.table, request.place, taken))
-            found.append(Progress(request, request.steps + taken, request.produced - 1 + gained))
+            found.append(Progress(request, at, request.steps + taken, request.produced - 1 + gained))
         return found
 
     def _start(self, request: Request) -> None:

@@ -60,10 +60,9 @@ class Chosen(NamedTuple):
 class _Told:
     """What a request has told the learner so far."""
 
-    __slots__ = ("area", "at", "queue", "steps", "tokens")
+    __slots__ = ("area", "at", "steps", "tokens")
 
     def __init__(self) -> None:
-        self.queue = 0
         self.at = -1.0
         self.area = 0.0
         self.steps = 0
@@ -211,11 +210,11 @@ class GatewayRouter:
         return self._area[index] + self._open[index] * (now - self._since[index])
 
     def sent(self, request: Request, view: View, now: float) -> None:
-        """Keep what the queue was."""
+        """Keep where it is and since when."""
         index = request.server
         self._count(index, view, now)
         request.mark = told = _Told()
-        told.queue = view.in_flight[index] - 1
+        told.area = self._area_at(index, now)
         if request.prefix is not None:
             known = float(request.prompt_tokens + request.output_tokens)
             self._homes[request.prefix] = Home(self._names[index], known)
@@ -225,7 +224,9 @@ class GatewayRouter:
         told = request.mark
         if not self._learns or not isinstance(told, _Told):
             return
-        told.at, told.area = now, self._area_at(request.server, now)
+        area, ttft = self._area_at(request.server, now), now - request.sent
+        queue = (area - told.area) / ttft - 1.0 if ttft > 0.0 else 0.0
+        told.at, told.area = now, area
         self.learner.update(
             Sample(
                 backend=self._names[request.server],
@@ -235,8 +236,8 @@ class GatewayRouter:
                 prompt_tokens=request.prompt_tokens,
                 prompt_chars=int(request.prompt_tokens * CHARS_PER_TOKEN),
                 prefill_tokens=request.prompt_tokens - request.cached_tokens,
-                ttft=now - request.sent,
-                queue=told.queue,
+                ttft=ttft,
+                queue=queue,
             )
         )
 
@@ -262,16 +263,16 @@ class GatewayRouter:
         self._demand.ended(service.name, now, kept=kept)
 
     def _tell(
-        self, request: Request, told: _Told, now: float, steps: int, tokens: int, output: int | None
+        self, request: Request, told: _Told, at: float, steps: int, tokens: int, output: int | None
     ) -> None:
         index = request.server
-        area, seconds = self._area_at(index, now), now - told.at
+        area, seconds = self._area_at(index, at), at - told.at
         taken = steps - told.steps
         spans = (Span((area - told.area) / seconds, seconds, taken),) if taken and seconds > 0.0 else ()
         self.learner.update(
             Sample(
                 backend=self._names[index],
-                at=now,
+                at=at,
                 classes=self._classes(request),
                 stratum=SAMPLED,
                 prompt_tokens=request.prompt_tokens,
@@ -282,7 +283,7 @@ class GatewayRouter:
                 output_tokens=output,
             )
         )
-        told.at, told.area, told.steps, told.tokens = now, area, steps, tokens
+        told.at, told.area, told.steps, told.tokens = at, area, steps, tokens
 
     def tick(self, progress: Callable[[int], list[Progress]], view: View, now: float) -> None:
         """Let the streams under way tell of themselves, and publish what is known."""
@@ -297,7 +298,7 @@ class GatewayRouter:
             for one in progress(index):
                 told = one.request.mark
                 if isinstance(told, _Told) and told.at >= 0.0 and one.steps - told.steps >= LEAST_STEPS:
-                    self._tell(one.request, told, now, one.steps, one.tokens, None)
+                    self._tell(one.request, told, one.at, one.steps, one.tokens, None)
         if self._learns:
             self._publish(now)
         if self._planner is not None and now - self._planned >= PLAN_SECONDS:

@@ -181,7 +181,8 @@ class Server:
 
     def progress(self, now: float) -> list[Progress]:
         """How far the requests that decode have come."""
-        return self._batch.progress(self._elapsed(now))
+        steps = self._elapsed(now)
+        return self._batch.progress(steps, self._begin + steps * self._duration)
 
     def emitted(self, now: float, sources: int) -> list[int]:
         """Output tokens that the requests on it have got so far, by source."""

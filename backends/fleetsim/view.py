@@ -70,11 +70,13 @@ class Progress(NamedTuple):
 
     Attributes:
         request: The request.
+        at: When the last of its steps so far ended, seconds.
         steps: Decode steps so far.
         tokens: Output tokens of these steps.
     """
 
     request: Request
+    at: float
     steps: int
     tokens: int
 

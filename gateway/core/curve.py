@@ -137,6 +137,11 @@ class Curve:
         return table
 
     @property
+    def level(self) -> float:
+        """Factor by which steps are known to take longer than the prior said in the beginning."""
+        return math.exp(self.offset) * self.mean_ratio
+
+    @property
     def mean_ratio(self) -> float:
         """Mean ratio of what was seen to what was expected, 1 without evidence."""
         if not self.evidence:

@@ -141,7 +141,8 @@ class Learner:
             if span.steps >= _LEAST_STEPS and span.seconds > 0.0:
                 self._take_span(server, span, prefill.between(since, until))
             until = since
-        prefill.add(sample.at if sample.prefilled_at is None else sample.prefilled_at, sample.prefill_tokens)
+        computed = sample.at if sample.prefilled_at is None else sample.prefilled_at
+        prefill.add(computed, sample.prefill_tokens, math.inf if sample.ttft is None else sample.ttft)
         if sample.prefill_tokens > 0:
             self._lengths[server.arm.target].prompt(sample.classes, sample.prefill_tokens)
         if sample.ttft is not None:
@@ -208,7 +209,7 @@ class Learner:
             server.residual = server.residuals = 0.0
             if jump is not None:
                 server.curve.shifted(jump, _FORGET)
-        server.prefill.solve()
+        server.prefill.solve(server.curve.level)
         arm = server.arm
         accepted, lengths = self._published[arm.fingerprint], self._lengths[arm.target]
         table = server.curve.table(kin)

@@ -34,10 +34,6 @@ class Batches(Protocol):
         """Mean number on the server, at least 1."""
         ...
 
-    def at(self, backend: str, moment: float, /) -> float:
-        """Number on the server at a moment."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -128,7 +124,7 @@ def running(progress: Progress, told: Told | None, steps_per_event: float, batch
         prefill_tokens=_estimate(progress) if first else 0,
         prefilled_at=progress.first,
         ttft=progress.first - progress.started if first else None,
-        queue=max(0.0, batches.at(backend, progress.started) - 1.0),
+        queue=batches.mean(backend, progress.started, progress.first) - 1.0,
         spans=(span,),
     )
 
@@ -170,7 +166,7 @@ def finished(record: Record, told: Told | None, batches: Batches) -> Sample | No
         prefill_tokens=computed - (told.prefill_tokens if told is not None else 0),
         prefilled_at=first,
         ttft=outcome.ttft if told is None else None,
-        queue=max(0.0, batches.at(record.backend, attempt.started) - 1.0),
+        queue=0.0 if first is None else batches.mean(record.backend, attempt.started, first) - 1.0,
         steps=steps,
         decoded=decoded,
         spans=_spans(record, first, steps, told, batches),

@@ -23,20 +23,31 @@ _REMEMBERED: Final = 300.0
 _MOST: Final = 8192
 """Prompts of which it is known at most."""
 
-_TRUST: Final = np.array([10.0, 3.0, 3.0])
-"""Requests that the prior counts for: that steps take what they are believed to take, steps until the first
-token, seconds of a prompt token (requests with a prompt of :data:`_USUAL` tokens)."""
+_SPAN_SPREAD: Final = 0.1
+"""Standard deviation of the time of a span, as a share of it."""
+
+_LEVEL_SPREAD: Final = 0.3
+_PRICE_SPREAD: Final = 0.3
+"""Standard deviations by which all times of a server, and beside that the price of a prompt token, may be
+off, as shares of what is believed."""
+
+_TRUST: Final = np.array([(_SPAN_SPREAD / _LEVEL_SPREAD) ** 2, 0.6, (_SPAN_SPREAD / _PRICE_SPREAD) ** 2])
+"""Requests that the belief counts for: in the level, in the steps until the first token, and in the price."""
 
 _RECENT: Final = 0.02
 """Share of each new request in the steps until the first token, which depend on the load."""
 
-_USUAL: Final = 500.0
+_LEAST: Final = 1e-6
+"""Seconds that the prior's price of a token counts as at least, where it knows none."""
 
 _NOISE: Final = 0.2
 """Weight of a time to a first token on an idle server beside that of a span of steps."""
 
 _MOST_START: Final = 50.0
 """Steps until the first token that one request counts for at most."""
+
+_INSTANT: Final = 1e-6
+"""Seconds that computing a prompt takes at least."""
 
 _MEMORY: Final = 300.0
 """Requests after which evidence has lost most of its weight."""
@@ -70,25 +81,37 @@ class Prefill:
     def __post_init__(self) -> None:
         self.seconds = self.prior
 
-    def add(self, at: float, tokens: int) -> None:
+    def add(self, at: float, tokens: int, most: float = math.inf) -> None:
         """Count prompt tokens that were computed just before, at monotonic seconds.
 
-        An estimate is put right by counting the difference, be it negative, at the same time.
+        A long prompt takes several steps, so its tokens are spread over the time that they are believed to
+        take. An estimate is put right by counting the difference, be it negative, at the same time.
+
+        Args:
+            at: When the last of them was.
+            tokens: How many.
+            most: Seconds before that in which they were all computed.
         """
         late = math.exp(-abs(self._at - at) / _HORIZON)
         self._recent = self._recent * late + tokens if at >= self._at else self._recent + tokens * late
         self._at = max(at, self._at)
         if tokens:
-            place = bisect_right(self._times, at)
-            before = self._tokens[place - 1] if place else self._forgotten
-            self._times.insert(place, at)
-            self._tokens.insert(place, before)
-            for later in range(place, len(self._tokens)):
-                self._tokens[later] += tokens
+            took = max(_INSTANT, min(most, abs(tokens) * self.seconds))
+            first = self._knot(at - took)
+            self._knot(at)
+            for place in range(first + 1, len(self._times)):
+                self._tokens[place] += tokens * min(1.0, (self._times[place] - at + took) / took)
         half = len(self._times) // 2
         if half and (self._times[half] < at - _REMEMBERED or half > _MOST // 2):
             self._forgotten = self._tokens[half - 1]
             del self._times[:half], self._tokens[:half]
+
+    def _knot(self, at: float) -> int:
+        """Place of a time among those between which the sum of tokens grows evenly."""
+        place = bisect_right(self._times, at)
+        self._tokens.insert(place, self._until(at))
+        self._times.insert(place, at)
+        return place
 
     def between(self, since: float, until: float) -> float:
         """Prompt tokens that were computed in a time."""
@@ -96,7 +119,11 @@ class Prefill:
 
     def _until(self, at: float) -> float:
         place = bisect_right(self._times, at)
-        return self._tokens[place - 1] if place else self._forgotten
+        before = self._tokens[place - 1] if place else self._forgotten
+        if not 0 < place < len(self._times):
+            return before
+        since, until = self._times[place - 1], self._times[place]
+        return before + (self._tokens[place] - before) * (at - since) / (until - since)
 
     def stretch(self, at: float) -> float:
         """How much longer decoding takes, as of late, for the prompts that are computed beside it."""
@@ -144,21 +171,31 @@ class Prefill:
         sums[3] += weight * tokens * tokens
         sums[7] += weight * tokens * seen
 
-    def solve(self) -> None:
-        """Bring what is known up to date."""
+    def solve(self, level: float) -> None:
+        """Bring what is known up to date.
+
+        Beside an even stream of prompts, what they cost and what steps cost cannot be told apart. Then the
+        server is believed to be as much slower or faster at the one as at the other: with p₀ the prior times
+        ``level``, p = (a + d)·p₀ where d is drawn to zero.
+
+        Args:
+            level: Factor by which the server's steps take longer than its prior says.
+        """
         if not self._step:
             return
-        scale = np.array([1.0, 1.0, _USUAL / self._step])
-        believed = np.array([1.0, START_STEPS, self.prior])
-        trust = _TRUST * np.array([1.0, _NOISE, _NOISE]) * scale**2
+        price = level * max(self.prior, _LEAST)
         steps, step_tokens, step_seen, squares, starts, start_tokens, start_seen, products = self._sums
+        step_x, start_x, x_x, x_seen = (
+            price * step_tokens, price * start_tokens, price * price * squares, price * products,
+        )  # fmt: skip
         matrix = np.array(
             [
-                [steps, 0.0, step_tokens],
-                [0.0, starts, start_tokens],
-                [step_tokens, start_tokens, squares],
+                [steps + 2.0 * step_x + x_x, start_x, step_x + x_x],
+                [start_x, starts, start_x],
+                [step_x + x_x, start_x, x_x],
             ]
         )
-        vector = np.array([step_seen, start_seen, products])
-        found = np.linalg.solve(matrix + np.diag(trust), vector + trust * believed)
-        self.seconds = max(0.0, float(found[2]))
+        vector = np.array([step_seen + x_seen, start_seen, x_seen])
+        believed = np.array([1.0, START_STEPS, 0.0])
+        level_, _, differs = np.linalg.solve(matrix + np.diag(_TRUST), vector + _TRUST * believed)
+        self.seconds = max(0.0, float(level_ + differs) * price)

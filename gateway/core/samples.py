@@ -54,7 +54,7 @@ class Sample:
             same request, what was told too much or too little.
         prefilled_at: Monotonic seconds at which they were; None for ``at``.
         ttft: Seconds from dispatch to the first token; None where not measured, or told before.
-        queue: Requests on the server when it was sent, itself not counted.
+        queue: Mean number of requests on the server from dispatch to the first token, itself not counted.
         steps: Decode steps, those without a draft too; 0 where not measured.
         decoded: Tokens that these steps gave, so that ``decoded / steps`` is the accepted length.
         spans: When it was decoded, one after the other; the last one ends ``at``.

@@ -60,10 +60,3 @@ class Occupancy:
         if history is None or until <= since:
             return 1.0
         return max(1.0, (history.area(until) - history.area(since)) / (until - since))
-
-    def at(self, backend: str, moment: float) -> float:
-        """Number at a moment, changes of that very moment counted."""
-        history = self._histories.get(backend)
-        if history is None or (place := history.place(moment)) < 0:
-            return 0.0
-        return history.counts[place]

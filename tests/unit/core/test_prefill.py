@@ -10,7 +10,7 @@ from gateway.core.prefill import Prefill
 
 def test_before_the_first_prompt_the_prior_is_believed() -> None:
     prefill = Prefill(1e-4)
-    prefill.solve()
+    prefill.solve(1.0)
     assert (prefill.seconds, prefill.start_steps, prefill.stretch(9.0)) == (1e-4, START_STEPS, 1.0)
     assert prefill.between(0.0, 9.0) == 0.0
 
@@ -20,7 +20,7 @@ def test_first_tokens_on_an_idle_server_tell_the_price_of_prompts() -> None:
     for _ in range(60):
         tokens = draws.randrange(100, 4000)
         prefill.learn_start(1.5 * 0.02 + 2e-4 * tokens, 0.02, tokens, 0.0, 1.0)
-        prefill.solve()
+        prefill.solve(1.0)
     assert prefill.seconds == pytest.approx(2e-4, rel=0.05)
     assert prefill.start_steps == pytest.approx(1.5, abs=0.5)
 
@@ -31,7 +31,7 @@ def test_spans_tell_it_too_and_slow_steps_are_not_taken_for_dear_prompts() -> No
     for _ in range(100):
         tokens = draws.randrange(3000)
         prefill.learn_span(1.3 * 50 * 0.02 + 1e-4 * tokens, 50 * 0.02, tokens, 1.0)
-    prefill.solve()
+    prefill.solve(1.0)
     assert prefill.seconds == pytest.approx(1e-4, rel=0.1)
 
 
@@ -43,6 +43,35 @@ def test_prompts_that_were_computed_in_a_time_are_counted() -> None:
     assert prefill.between(1.5, 3.0) == 200.0
     assert prefill.between(0.0, 0.5) == 0.0
     assert prefill.between(3.0, 9.0) == 0.0
+
+
+def test_a_long_prompt_is_spread_over_the_time_that_it_takes() -> None:
+    prefill = Prefill(1e-4)
+    prefill.add(10.0, 5000)
+    assert prefill.between(9.5, 9.75) == pytest.approx(2500)
+    assert prefill.between(9.6, 9.7) == pytest.approx(1000)
+    assert prefill.between(9.75, 11.0) == pytest.approx(2500)
+    prefill.add(20.0, 5000, 0.25)
+    assert prefill.between(19.0, 19.75) == 0.0
+    assert prefill.between(19.75, 19.875) == pytest.approx(2500), "no longer than its first token took"
+
+
+def test_beside_an_even_stream_of_prompts_a_server_is_as_slow_at_them_as_at_steps() -> None:
+    prefill = Prefill(1e-4)
+    prefill.learn_start(0.03, 0.02, 0, 9.0, 1.0)
+    for _ in range(100):
+        prefill.learn_span(1.5 * (1.0 + 1e-4 * 8000), 1.0, 8000, 1.0)
+    prefill.solve(1.0)
+    assert prefill.seconds == pytest.approx(1.5e-4, rel=0.08)
+
+
+def test_and_the_more_so_once_its_steps_are_known() -> None:
+    prefill = Prefill(1e-4)
+    prefill.learn_start(0.03, 0.02, 0, 9.0, 1.0)
+    for _ in range(100):
+        prefill.learn_span(1.5 * (1.0 + 1e-4 * 8000), 1.5, 8000, 1.0)
+    prefill.solve(1.5)
+    assert prefill.seconds == pytest.approx(1.5e-4, rel=0.02)
 
 
 def test_old_prompts_are_forgotten() -> None:
