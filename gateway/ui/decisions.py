@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core import reasons
 from gateway.core.decide import Decision
@@ -14,7 +14,8 @@ from gateway.policy.explain import CHOICES, REFUSALS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.core.outcome import Record
+    from gateway.core.decide import Candidate
+    from gateway.core.outcome import Attempt, Record
 
 KEPT: Final = 200
 _MILLISECOND: Final = 1e-3
@@ -50,6 +51,37 @@ class Line:
     explored: bool
 
 
+class _Kept(NamedTuple):
+    """What the words are made of: whole records, 200 of them, would push all else out of the CPU's cache."""
+
+    started_unix_ns: int
+    request_id: str
+    label: str
+    confidence: float
+    backend: str
+    method: str
+    reason: str
+    first: tuple[Candidate, ...]
+    failed: tuple[Attempt, ...]
+    status: str
+    http_status: int
+    ttft: float | None
+    tpot: float | None
+    length: float | None
+
+
+def _kept(record: Record) -> _Kept:
+    decision, outcome = record.decision, record.outcome
+    first = decision.candidates[:2] if isinstance(decision, Decision) else ()
+    return _Kept(
+        record.started_unix_ns, record.request_id, record.classification.label,
+        record.classification.confidence, record.backend, record.method,
+        decision.reason if isinstance(decision, Decision) else decision.kind, first,
+        record.attempts[:-1], outcome.status, outcome.http_status, outcome.ttft, outcome.tpot,
+        outcome.speculation.mean_accepted_length,
+    )  # fmt: skip
+
+
 class Decisions:
     """The last finished requests. Words are made when somebody looks, not when a request ends."""
 
@@ -60,12 +92,12 @@ class Decisions:
             known: Gives the labels of the policy; others are not shown.
         """
         self._known = known
-        self._kept: deque[Record] = deque(maxlen=KEPT)
+        self._kept: deque[_Kept] = deque(maxlen=KEPT)
         self._total = 0
 
     def on_record(self, record: Record) -> None:
         """Take a finished request."""
-        self._kept.append(record)
+        self._kept.append(_kept(record))
         self._total += 1
 
     @property
@@ -80,50 +112,44 @@ class Decisions:
             return []
         first = self._total - new + 1
         known = self._known()
-        return [line(record, first + at, known) for at, record in enumerate(list(self._kept)[-new:])]
+        return [_line(kept, first + at, known) for at, kept in enumerate(list(self._kept)[-new:])]
 
 
-def line(record: Record, number: int, known: frozenset[str]) -> Line:
-    """A request in words."""
-    label = record.classification.label
-    reason = record.decision.reason if isinstance(record.decision, Decision) else ""
+def _line(kept: _Kept, number: int, known: frozenset[str]) -> Line:
     return Line(
         number=number,
-        unix=record.started_unix_ns / 1e9,
-        request_id=record.request_id,
-        workload=label if label in known else "",
-        confidence=record.classification.confidence,
-        backend=record.backend,
-        method=record.method,
-        why=_why(record),
-        status=record.outcome.status,
-        result=_result(record),
-        explored=reason in reasons.LEARNING,
+        unix=kept.started_unix_ns / 1e9,
+        request_id=kept.request_id,
+        workload=kept.label if kept.label in known else "",
+        confidence=kept.confidence,
+        backend=kept.backend,
+        method=kept.method,
+        why=_why(kept),
+        status=kept.status,
+        result=_result(kept),
+        explored=bool(kept.first) and kept.reason in reasons.LEARNING,
     )
 
 
-def _why(record: Record) -> str:
-    decision = record.decision
-    if not isinstance(decision, Decision):
-        return REFUSALS.get(decision.kind, decision.kind)
-    words = CHOICES.get(decision.reason, decision.reason)
-    if decision.reason == "lowest_cost" and len(decision.candidates) > 1:
-        first, second = decision.candidates[:2]
+def _why(kept: _Kept) -> str:
+    if not kept.first:
+        return REFUSALS.get(kept.reason, kept.reason)
+    words = CHOICES.get(kept.reason, kept.reason)
+    if kept.reason == "lowest_cost" and len(kept.first) > 1:
+        first, second = kept.first
         words += f": {first.cost:.3g}, before {second.backend} with {second.cost:.3g}"
-    failed = [f"{each.backend} failed ({each.error})" for each in record.attempts[:-1]]
+    failed = [f"{each.backend} failed ({each.error})" for each in kept.failed]
     return "; ".join([*failed, words] if failed else [words])
 
 
-def _result(record: Record) -> str:
-    outcome = record.outcome
+def _result(kept: _Kept) -> str:
     parts = []
-    if outcome.status != OK:
-        parts.append(f"{outcome.status.replace('_', ' ')} {outcome.http_status}")
-    if outcome.ttft is not None:
-        parts.append(f"first token after {outcome.ttft / _MILLISECOND:.0f} ms")
-    if outcome.tpot:
-        parts.append(f"{1 / outcome.tpot:.0f} tok/s")
-    length = outcome.speculation.mean_accepted_length
-    if length is not None:
-        parts.append(f"{length:.2f} tokens a step")
+    if kept.status != OK:
+        parts.append(f"{kept.status.replace('_', ' ')} {kept.http_status}")
+    if kept.ttft is not None:
+        parts.append(f"first token after {kept.ttft / _MILLISECOND:.0f} ms")
+    if kept.tpot:
+        parts.append(f"{1 / kept.tpot:.0f} tok/s")
+    if kept.length is not None:
+        parts.append(f"{kept.length:.2f} tokens a step")
     return ", ".join(parts)
