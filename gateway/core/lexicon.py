@@ -98,7 +98,10 @@ CODE_TASK: Final = re.compile(
     r"sorting algorithm\b|return type\b|foreign key\b|primary key\b|time complexity\b|"
     r"simulate\b.{0,120}\b(?:plot|print)\b|constant time\b|source code\b|web scraper\b|rest api\b|"
     r"segmentation fault\b|undefined is not\b)"
-    r"|^(?:find|list|print|display|search|remove|delete|count|copy|rename|archive|compress|show|replace|"
+)
+# An order of what is done with files and processes.
+CODE_ORDER: Final = re.compile(
+    r"^(?:find|list|print|display|search|remove|delete|count|copy|rename|archive|compress|show|replace|"
     r"get|recursively|append|create|kill|mount|set|sort|check|extract)\b[^\n]{0,120}(?:\bfiles?\b|"
     r"\bdirector(?:y|ies)\b|\bfolders?\b|\bsubdirector\w+|\$\w+\b(?!\$)|\"\*|\*\.\w|(?<!\w)/\w+/\w*|"
     r"\bsymlinks?\b|\bprocess(?:es)?\b|\bpermissions?\b|\bstdin\b)"
@@ -155,33 +158,35 @@ MATH_TASK: Final = re.compile(
     r"income|weight|time taken|common)\b"
     r"|\b(?:find|calculate|compute|determine|evaluate|solve|simplify|factor|prove|expand|differentiate|"
     r"integrate|derive|express)\b"
-    r"|\bshow that\b|\bwhat percent|\bwhat fraction|\bwhich (?:of the following )?(?:equation|number|"
-    r"expression|function|fraction)|\bput your final answer|\bexpress your answer"
+    r"|\bshow that\b|\bwhat percent(?:age)?\b|\bwhat fractions?\b|"
+    r"\bwhich (?:of the following )?(?:equations?|numbers?|expressions?|functions?|fractions?)\b|\bput your final answer|\bexpress your answer"
     r"|\bsolve (?:this|the|for)\b|\bwhat is [-\d(x]|\bwhat (?:is|"
-    r"was) (?:\w+ )?[a-z] ?[+*/=-]|\bis equal to\b|\bexplain mathematically"
+    r"was) (?:\w+ )?[a-z] ?[+*/=-]|\bis equal to\b|\bexplain mathematically\b"
 )
 # The same by a comparison. It begins with what a search can skip to.
 MATH_MORE: Final = re.compile(r"how (?<=\bhow )(?:\w+ )?(?:more|less|fewer)\b")
 # Tasks that only mathematics has, so that no number is needed.
 MATH_SURE: Final = re.compile(
     r"\b(?:prov(?:e|ing) (?:that|the|using|by|it)\b|show that (?:the|every|any|there|if|a|it|\S*\$)|"
-    r"square root|antiderivative|derivative of|integral of|integrate\b|differentiate\b|how many (?:ways|"
-    r"different|distinct|zeros|digits|integers|subsets|permutations)|probability (?:of|that)\b|"
-    r"find the limit|solve (?:for|the (?:following )?(?:equation|inequality|system|differential))|"
-    r"system of equations|eigenvalue|determinant of|what is the (?:number|fraction)\?|"
-    r"standard deviation|odds of\b|counterexample|give a proof|explain mathematically|by what fraction|"
-    r"round \S{1,20} to the nearest|closed form\b|put your final answer|simplest (?:radical )?form|"
-    r"factor(?:ise|ize)? (?:the|completely)|(?:geometric|arithmetic) (?:sequence|series|progression)|"
-    r"(?:simple|compound) interest|how (?:large|much|many) (?:was|is|were|are) (?:the|each|one)\b)|"
+    r"square roots?\b|antiderivatives?\b|derivative of\b|integral of\b|integrate\b|differentiate\b|"
+    r"how many (?:ways|different|distinct|zeros|digits|integers|subsets|permutations)|"
+    r"probability (?:of|that)\b|find the limits?\b|"
+    r"solve (?:for\b|the (?:following )?(?:equation|inequality|system|differential))|"
+    r"system of equations|eigenvalue|determinant of\b|what is the (?:number|fraction)\?|"
+    r"standard deviations?\b|odds of\b|counterexample|give a proofs?\b|explain mathematically\b|"
+    r"by what fraction|round \S{1,20} to the nearest\b|closed form\b|put your final answer|"
+    r"simplest (?:radical )?form|factor(?:ise|ize)? (?:the|completely)|"
+    r"(?:geometric|arithmetic) (?:sequences?|series|progressions?)\b|"
+    r"(?:simple|compound) interest\b|how (?:large|much|many) (?:was|is|were|are) (?:the|each|one)\b)|"
     r"\[asy\]|\\boxed"
 )
 
 # Texts that are to be condensed, reworded or searched.
 TEXT_TASK: Final = re.compile(
     r"\b(?:summar(?:y|ies|i[sz]e[sd]?|i[sz]ing)\b|tl;?dr\b|paraphras|rewrit(?:e|ing)\b|rephras|reword|"
-    r"proofread|correct (?:the|this|my|any|all)\b|polish\b|edit (?:the|this|my)|write nicer|fix (?:the |"
-    r"my |up |any )*(?:grammar|spelling|blog|text|email|article|punctuation|typos)|key (?:points?|"
-    r"takeaways|facts)|main (?:points?|idea|ideas|arguments?)|shorten\b|condense|distill?\b|"
+    r"proofread|correct (?:the|this|my|any|all)\b|polish\b|edit (?:the|this|my)\b|write nicer\b|fix (?:the |"
+    r"my |up |any )*(?:grammar|spelling|blog|texts?|emails?|articles?|punctuation|typos)\b|key (?:points?|"
+    r"takeaways|facts)\b|main (?:points?|ideas?|arguments?)\b|shorten\b|condense|distill?\b|"
     r"synthesi[sz]e|extract\b|based on (?:the|this|that)|according to the|(?:given|following|above|"
     r"below|this|these|supplied|provided|using the) (?:the )?(?:following |above |news )?(?:text|"
     r"passage|article|articles|paragraph|context|document|documents|email|mail|letter|story|essay|"
@@ -190,8 +195,8 @@ TEXT_TASK: Final = re.compile(
     r"simpler (?:words|terms|language)|bullet points?\b.{0,40}\bfrom\b|make (?:this|it|"
     r"the following) (?:\w+ )?(?:shorter|clearer|more|concise|sound|formal|simpler|professional)|"
     r"improve (?:the|this|my) (?:text|writing|paragraph|email|wording|essay)|list (?:all |"
-    r"every )?(?:the )?(?:names|people|dates|places)|mentioned\b|(?:from|in) the (?:text|passage|"
-    r"article|paragraph|notes|transcript)|one[- ]sentence\b|headline\b|minutes of\b)"
+    r"every )?(?:the )?(?:names|people|dates|places)\b|mentioned\b|(?:from|in) the (?:texts?|"
+    r"passages?|articles?|paragraphs?|notes|transcripts?)\b|one[- ]sentence\b|headline\b|minutes of\b)"
     r"|^(?:article|passage|context|paragraph|document|text|background|plot|news)s?\s?:",
     re.MULTILINE,
 )

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.core import lexicon, lexicon_tools
 
-_PHRASE: Final = re.compile(r"([a-z]+)[^a-z]+[a-z]")
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Mapping
 
 
 class Keyed:
     """An expression that is tried only where it can match.
 
+    Every text that it matches holds a word of each side of one of the clauses, or one of the parts.
+
     Attributes:
         pattern: The expression.
-        words: Runs of letters, one of which is in every text that it matches, unless one of the pieces is.
-        pieces: Parts of words, or several words.
-        begun: The pieces of several words, by the first one.
-        bits: What :func:`look` gives for one of the words, and for one that pieces begin with.
+        clauses: Sides of runs of letters, apart by spaces.
+        parts: Pieces of words, and signs.
     """
 
-    __slots__ = ("_parts", "_phrases", "begun", "bits", "pattern", "pieces", "words")
+    __slots__ = ("_bits", "_first", "_other", "clauses", "parts", "pattern")
 
-    def __init__(self, pattern: re.Pattern[str], words: str, *pieces: str) -> None:
-        """Take words apart by spaces."""
+    def __init__(self, pattern: re.Pattern[str], *clauses: str, parts: tuple[str, ...] = ()) -> None:
+        """Take clauses apart: ``how & many much`` is one of "how" beside "many" or "much"."""
         self.pattern = pattern
-        self.words = frozenset(words.split())
-        self.pieces = pieces
-        self.begun = {piece: phrase[1] for piece in pieces if (phrase := _PHRASE.match(piece))}
-        self._phrases = tuple(self.begun)
-        self._parts = tuple(piece for piece in pieces if piece not in self.begun)
-        self.bits = (0, 0)
+        self.clauses = [tuple(frozenset(side.split()) for side in clause.split("&")) for clause in clauses]
+        self.parts = parts
+        self._bits: list[tuple[int, int]] = []
+        self._first = self._other = 0
+
+    def number(self, bits: Mapping[frozenset[str], int]) -> None:
+        """Takes the bit of each side in what :func:`look` gives."""
+        for sides in self.clauses:
+            one, other = bits[sides[0]], bits[sides[-1]]
+            self._bits.append((one, other))
+            self._first |= one
+            self._other |= other
 
     def found(self, text: str, keys: int) -> bool:
         """Whether the expression matches somewhere.
@@ -40,27 +47,23 @@ class Keyed:
             text: Where to look, in lower case.
             keys: What :func:`look` gives for its runs of letters, or for more of them.
         """
-        word, begun = self.bits
-        if (
-            keys & word
-            or (keys & begun and _holds(text, self._phrases))
-            or (self._parts and _holds(text, self._parts))
-        ):
-            return self.pattern.search(text) is not None
+        if keys & self._first and keys & self._other:
+            for one, other in self._bits:
+                if keys & one and keys & other:
+                    return self.pattern.search(text) is not None
+        for part in self.parts:
+            if part in text:
+                return self.pattern.search(text) is not None
         return False
-
-
-def _holds(text: str, pieces: tuple[str, ...]) -> bool:
-    for piece in pieces:  # noqa: SIM110 - any() takes twice as long
-        if piece in text:
-            return True
-    return False
 
 
 CODE_REQUEST: Final = Keyed(
     lexicon.CODE_REQUEST,
     """
-    function functions program programs script scripts code snippet query queries regex regexp regular
+    write create make implement give show build generate develop design code need want provide fix debug
+    refactor optimise optimize complete convert translate port rewrite explain review improve simplify add
+    define construct solve document
+    & function functions program programs script scripts code snippet query queries regex regexp regular
     class classes liner oneliner api endpoint dockerfile makefile manifest cron cronjob web webpage html
     css sql algorithm unit structure app bot parser compiler method procedure macro formula linked
     binary hash hashmap json cli component decorator middleware terraform
@@ -69,187 +72,222 @@ CODE_REQUEST: Final = Keyed(
 CODE_IN: Final = Keyed(
     lexicon.CODE_IN,
     """
-    python javascript typescript c f golang php kotlin haskell clojure erlang elixir fortran cobol
+    python javascript typescript golang php kotlin haskell clojure erlang elixir fortran cobol
     matlab bash powershell awk sed sql mysql postgres postgresql sqlite html css regex pandas numpy
     pytorch node nodejs django jquery verilog vba ocaml solidity cuda graphql google terraform
-    kubernetes tensorflow linux racket prolog objective unix shell java go rust ruby perl scala julia
-    lua react vue flask swift assembly excel dart elm oracle scheme r
+    kubernetes tensorflow linux racket prolog objective unix shell
     """,
+    """
+    in using with into use write solve implement program code
+    & java go rust ruby perl scala julia lua react vue flask swift assembly excel dart elm oracle scheme
+    """,
+    "use write solve implement program code & c r",
+    parts=("c++", "c#", "f#"),
 )
 CODE_TASK: Final = Keyed(
     lexicon.CODE_TASK,
     """
-    list lists string strings array arrays dict dicts dictionary dictionarys dataframe dataframes column
-    columns index indexs thread threads variable variables class classs regex regexs module modules file
-    files command liner path flag flags programming borrow pull stack stacktrace unit loop race leak
-    pointer merge recently linked binary hash depth breadth sorting return foreign primary complexity
-    simulate constant source scraper api segmentation undefined
+    how & list lists string strings array arrays dict dicts dictionary dictionarys dataframe dataframes
+    column columns index indexs thread threads variable variables class classs regex regexs module modules
+    file files
     """,
-    "director",
-    "folder",
-    "$",
-    '"*',
-    "*.",
-    "/",
-    "symlink",
-    "process",
-    "permission",
-    "stdin",
+    "shell terminal bash linux this & command",
+    "one & liner",
+    "path & to",
+    "command & line",
+    "flag flags & do for of",
+    "programming & exercise",
+    "borrow & checker",
+    "pull & request",
+    "stacktrace",
+    "stack & trace",
+    "unit & test tests",
+    "event & loop",
+    "race & condition",
+    "memory & leak",
+    "null & pointer",
+    "merge & conflict",
+    "recently & used",
+    "linked & list",
+    "binary & tree",
+    "hash & map table",
+    "depth breadth & first",
+    "sorting & algorithm",
+    "return & type",
+    "foreign primary & key",
+    "time & complexity",
+    "simulate & plot print",
+    "constant & time",
+    "source & code",
+    "web & scraper",
+    "rest & api",
+    "segmentation & fault",
+    "undefined & is",
+)
+CODE_ORDER: Final = Keyed(
+    lexicon.CODE_ORDER,
+    """
+    find list print display search remove delete count copy rename archive compress show replace get
+    recursively append create kill mount set sort check extract
+    """,
 )
 MATH_COUNT: Final = Keyed(
     lexicon.MATH_COUNT,
-    "",
-    "how many",
-    "how much",
-    "how far",
-    "how long",
-    "how old",
-    "how tall",
-    "how fast",
-    "how large",
-    "at what",
-    "in what",
-    "by what",
-    "to what",
-    "for what",
+    "how & many much far long old tall fast large",
+    "what & at in by to for",
 )
-MATH_IN_HOW: Final = Keyed(lexicon.MATH_IN_HOW, "", "in how")
+MATH_IN_HOW: Final = Keyed(lexicon.MATH_IN_HOW, "in & how")
 MATH_TASK: Final = Keyed(
     lexicon.MATH_TASK,
     """
     find calculate compute determine evaluate solve simplify factor prove expand differentiate integrate
-    derive express which equal
+    derive express
     """,
-    "what is ",
-    "what was ",
-    "what are ",
-    "what will be ",
-    "what would be ",
-    "what were ",
-    "what percent",
-    "what fraction",
-    "show that",
-    "put your final answer",
-    "explain mathematically",
+    "which & equation equations number numbers expression expressions function functions fraction fractions",
+    "what & is was are were will would percent percentage fraction fractions",
+    "is & equal",
+    "show & that",
+    "put & final",
+    "explain & mathematically",
 )
-MATH_MORE: Final = Keyed(lexicon.MATH_MORE, "how")
+MATH_MORE: Final = Keyed(lexicon.MATH_MORE, "how & more less fewer")
 MATH_SURE: Final = Keyed(
     lexicon.MATH_SURE,
-    """
-    prove proving square derivative integral integrate differentiate probability solve system
-    determinant standard odds closed simplest factor factorise factorize geometric arithmetic simple
-    compound
-    """,
-    "show that ",
-    "antiderivative",
-    "how many ",
-    "how much ",
-    "how large ",
-    "find the limit",
-    "eigenvalue",
-    "what is the number?",
-    "what is the fraction?",
-    "counterexample",
-    "give a proof",
-    "explain mathematically",
-    "by what fraction",
-    " to the nearest",
-    "put your final answer",
-    "[asy]",
-    "\\boxed",
+    "prove proving & that the using by it",
+    "show & that",
+    "square & root roots",
+    "integrate differentiate antiderivative antiderivatives simplest factor factorise factorize",
+    "derivative integral determinant odds & of",
+    "how & many much large",
+    "probability & of that",
+    "find & limit limits",
+    "solve & for the",
+    "system & of",
+    "what & number fraction",
+    "standard & deviation deviations",
+    "give & proof proofs",
+    "explain & mathematically",
+    "by & what",
+    "to & nearest",
+    "closed & form",
+    "put & final",
+    "geometric arithmetic & sequence sequences series progression progressions",
+    "simple compound & interest",
+    parts=("eigenvalue", "counterexample", "[asy]", "\\boxed"),
 )
 TEXT_TASK: Final = Keyed(
     lexicon.TEXT_TASK,
+    "polish shorten extract mentioned headline gist simpler",
+    "edit & the this my",
+    "fix & grammar spelling blog text texts email emails article articles punctuation typos",
+    "key & point points takeaways facts",
+    "main & point points idea ideas argument arguments",
+    "list & names people dates places",
+    "write & nicer",
+    "correct & the this my any all",
+    "based & on",
+    "according & to",
     """
-    correct polish edit fix main shorten extract based according text texts passage passages article
-    articles paragraph paragraphs context contexts document documents email mail letter story essay
+    given following above below this these supplied provided using
+    & text passage article articles paragraph context document documents email mail letter story essay
     report conversation dialog dialogue transcript abstract review study paper sentence sentences
-    information background backgrounds plot plots news newss notes excerpt turn gist simpler bullet make
-    improve list mentioned headline minutes
+    information background plot notes excerpt
     """,
-    "summar",
-    "tldr",
-    "tl;dr",
-    "paraphras",
-    "rewrit",
-    "rephras",
-    "reword",
-    "proofread",
-    "write nicer",
-    "key point",
-    "key takeaways",
-    "key facts",
-    "condense",
-    "distil",
-    "synthesi",
-    "the text",
-    "the passage",
-    "the article",
-    "the paragraph",
-    "the notes",
-    "the transcript",
-)
+    "turn & into",
+    "bullet & from",
+    "make & this it following",
+    "improve & the this my",
+    "one & sentence",
+    "minutes & of",
+    """
+    from in & text texts passage passages article articles paragraph paragraphs notes transcript transcripts
+    """,
+    """
+    article articles passage passages context contexts paragraph paragraphs document documents text texts
+    background backgrounds plot plots news newss
+    """,
+    parts=(
+        "summar", "tldr", "tl;dr", "paraphras", "rewrit", "rephras", "reword", "proofread", "condense",
+        "distil", "synthesi",
+    ),
+)  # fmt: skip
 CREATIVE: Final = Keyed(
     lexicon.CREATIVE,
     """
-    story stories poem sonnet haiku song lyrics scene chapter novel limerick joke screenplay dialogue
-    monologue fairy fairytale rap ballad blog speech script pretend act imagine author words creative
-    person
+    write tell compose create make invent craft draft continue
+    & story stories poem sonnet haiku song lyrics scene chapter novel limerick joke screenplay dialogue
+    monologue fairy fairytale rap ballad blog speech script
     """,
-    "roleplay",
-    "role-play",
+    "pretend imagine author words creative",
+    "act & as",
+    "first & person",
+    parts=("roleplay", "role-play"),
 )
 TRANSLATION: Final = Keyed(
-    lexicon.TRANSLATION, lexicon.TRANSLATION_TARGETS.replace("|", " ") + " say", "translat"
+    lexicon.TRANSLATION,
+    lexicon.TRANSLATION_TARGETS.replace("|", " "),
+    "how & say",
+    parts=("translat",),
 )
 PLAIN_ORDER: Final = Keyed(
     lexicon_tools.PLAIN_ORDER,
-    "dont without never just memory own thanks thank cheers great perfect",
-    "do not ",
-    "don't ",
-    "no need to ",
-    "what can you do",
+    """
+    not don dont without need never
+    & run running use using call calling send sending book search searching execute touch touching look
+    open check tool tools
+    """,
+    "just & show tell explain answer guess",
+    "what & can",
+    "from & memory",
+    "own & words",
+    "thanks thank cheers great perfect",
 )
 SWITCH: Final = Keyed(
     lexicon_tools.SWITCH,
-    "unrelated else another different topic way switching note forget thanks thank cheers",
+    "unrelated switching thanks cheers",
+    "something & else",
+    "another different & question topic thing",
+    "change & of",
+    "by & way",
+    "new & topic",
+    "different & note",
+    "forget & the that",
+    "thank & you",
 )
-TOOL_ASKED: Final = Keyed(lexicon_tools.TOOL_ASKED, "api tool tools plugin database")
-ASKED_BACK: Final = Keyed(lexicon_tools.ASKED_BACK, "", "please ", "need ", "require ", "?")
+TOOL_ASKED: Final = Keyed(
+    lexicon_tools.TOOL_ASKED, "use using with via through call & api tool tools plugin database"
+)
+ASKED_BACK: Final = Keyed(lexicon_tools.ASKED_BACK, parts=("?", "please ", "need ", "require "))
 TOOL_TEXT: Final = Keyed(
-    lexicon_tools.TOOL_TEXT, "", "tool", "action", "function", "apis", '"arguments"', '"parameters"'
+    lexicon_tools.TOOL_TEXT,
+    parts=("tool", "action", "function", "apis", '"arguments"', '"parameters"'),
 )
 CONTEXT: Final = Keyed(
     lexicon_tools.CONTEXT,
-    "",
-    "document",
-    "context",
-    "passage",
-    "source",
-    "article",
-    "text",
-    "information",
-    "excerpt",
-    "knowledge",
-)
+    parts=(
+        "document", "context", "passage", "source", "article", "text", "information", "excerpt", "knowledge",
+    ),
+)  # fmt: skip
 
 ALL: Final = tuple(value for value in globals().copy().values() if isinstance(value, Keyed))
 
 
 def _numbered() -> dict[str, int]:
-    """Gives each expression two bits of its own. Returns those that each key stands for."""
+    """Gives each side of each clause a bit. Returns those that each word stands for."""
     bits: dict[str, int] = {}
-    for number, keyed in enumerate(ALL):
-        keyed.bits = word, begun = 1 << 2 * number, 2 << 2 * number
-        for keys, bit in ((keyed.words, word), (keyed.begun.values(), begun)):
-            for key in keys:
-                bits[key] = bits.get(key, 0) | bit
+    of_side: dict[frozenset[str], int] = {}
+    for keyed in ALL:
+        for sides in keyed.clauses:
+            for side in sides:
+                bit = of_side.setdefault(side, 1 << len(of_side))
+                bits |= {word: bits.get(word, 0) | bit for word in side}
+        keyed.number(of_side)
     return bits
 
 
 _BITS: Final = _numbered()
 KEYS: Final = frozenset(_BITS)
-"""All keys of all of them: one look at a text serves every expression."""
+"""All words of all of them: one look at a text serves every expression."""
 
 
 def look(letters: frozenset[str]) -> int:

@@ -274,7 +274,7 @@ def read(
         code_words=len(said & lexicon.CODE_WORDS) + other.code,
         code_request=other.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
         code_in=lexicon_keys.CODE_IN.found(ask, keys),
-        code_task=lexicon_keys.CODE_TASK.found(ask, keys),
+        code_task=lexicon_keys.CODE_TASK.found(ask, keys) or lexicon_keys.CODE_ORDER.found(ask, keys),
         latex=_latex(text),
         latex_text=len(lexicon.LATEX_TEXT.findall(text)) if "\\" in text else 0,
         numbers=numbers(text) + len(said & lexicon.NUMBER_WORDS),
