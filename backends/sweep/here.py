@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import platform as python_platform
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from backends import machine
+from backends import amd_smi, machine
+from gateway.core.gpus import parse_used
 from gateway.policy.evidence import Machine
 
 if TYPE_CHECKING:
@@ -20,16 +19,25 @@ if TYPE_CHECKING:
 
     from backends.machine import Gpu
     from backends.methods import Platform
+    from gateway.core.gpus import GpuSource
 
 ROCM_VERSION: Final = Path("/opt/rocm/.info/version")
 _CPUINFO: Final = Path("/proc/cpuinfo")
-_TIMEOUT: Final = 20.0
+_PATIENCE: Final = aiohttp.ClientTimeout(total=10.0)
+
+
+def gpus() -> tuple[Platform, tuple[Gpu, ...]] | None:
+    """The accelerators that a vendor's tool lists; None where none does."""
+    found = machine.gpus()
+    if found is None and (cards := amd_smi.gpus()):
+        return "rocm", cards
+    return found
 
 
 def here(
     vllm: str = "",
     *,
-    gpus: Callable[[], tuple[Platform, tuple[Gpu, ...]] | None] = machine.gpus,
+    gpus: Callable[[], tuple[Platform, tuple[Gpu, ...]] | None] = gpus,
     run: Callable[[tuple[str, ...]], str | None] | None = None,
 ) -> Machine:
     """This machine, as far as its tools tell.
@@ -39,7 +47,7 @@ def here(
         gpus: Lists the accelerators.
         run: Runs a tool and gives its output, None where it is not there or fails.
     """
-    found, output = gpus(), run or _output
+    found, output = gpus(), run or amd_smi.output
     if found is None or not found[1]:
         return Machine(hardware=_processor(), platform="cpu", vllm=vllm)
     platform, cards = found
@@ -57,15 +65,31 @@ def here(
 
 def memory() -> float | None:
     """MiB in use on all accelerators; None where no tool tells."""
-    found = machine.gpus()
-    return sum(one.used for one in found[1]) if found and found[1] else None
+    found = gpus()
+    cards = [one for one in found[1] if one.memory] if found else []
+    return sum(one.used for one in cards) if cards else None
+
+
+async def exported(source: GpuSource) -> float | None:
+    """MiB in use on the accelerators of a server elsewhere; None where its exporter does not tell."""
+    url = f"{source.exporter}/metrics"
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=_PATIENCE, trust_env=False) as client,
+            client.get(url) as page,
+        ):
+            return parse_used(await page.read(), source.ids) if page.status == 200 else None
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return None
 
 
 async def version_of(url: str) -> str:
     """The version of vLLM behind a URL; "" if it does not say."""
-    timeout = aiohttp.ClientTimeout(total=10.0)
     try:
-        async with aiohttp.ClientSession(timeout=timeout) as client, client.get(f"{url}/version") as response:
+        async with (
+            aiohttp.ClientSession(timeout=_PATIENCE, trust_env=False) as client,
+            client.get(f"{url}/version") as response,
+        ):
             told = await response.json()
             return str(told.get("version", "")) if isinstance(told, dict) else ""
     except (aiohttp.ClientError, TimeoutError, ValueError):
@@ -81,6 +105,7 @@ def _rocm(run: Callable[[tuple[str, ...]], str | None]) -> tuple[str, str]:
             driver = str(json.loads(shown).get("system", {}).get("Driver version", ""))
         except (ValueError, AttributeError):
             driver = ""
+    driver = driver or amd_smi.driver(run)
     try:
         version = ROCM_VERSION.read_text(encoding="utf-8").strip()
     except OSError:
@@ -102,13 +127,3 @@ def _processor() -> str:
     except OSError:
         found = None
     return found[1].strip() if found else python_platform.machine()
-
-
-def _output(words: tuple[str, ...]) -> str | None:
-    if shutil.which(words[0]) is None:
-        return None
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_TIMEOUT, check=True)  # noqa: S603 - the vendor's tool
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout

@@ -72,7 +72,7 @@ WINNERS = ("workload", "in flight", "prompts", "best", "speed-up (95 %)", "may b
 CELLS = (
     "configuration", "workload", "in flight", "prompts", "sampling", "requests", "failed", "tokens/s (95 %)",
     "speed-up (95 %)", "accepted length", "acceptance", "TTFT p50 / p99 ms", "TPOT ms",
-    "step cost", "different",
+    "step cost", "different", "GPU memory GiB",
 )  # fmt: skip
 
 
@@ -99,6 +99,7 @@ def _cell(one: Measurement) -> tuple[str, ...]:
         "–" if one.tpot is None else f"{one.tpot.value * 1e3:.2f}",
         "–" if one.cost is None else f"{one.cost:.2f}",
         f"{one.different} of {one.compared}" if one.compared else "–",
+        "–" if one.memory is None else f"{one.memory / 1024:.1f}",
     )  # fmt: skip
 
 

@@ -42,18 +42,25 @@ class Bench(Protocol):
         ...
 
 
+async def _untold(_: Candidate) -> None:
+    """The memory of servers of which nothing tells it."""
+
+
 class RealBench:
     """Servers that answer over HTTP."""
 
     def __init__(
-        self, servers: Servers, driver: Driver, memory: Callable[[], float | None] = lambda: None
+        self,
+        servers: Servers,
+        driver: Driver,
+        memory: Callable[[Candidate], Awaitable[float | None]] = _untold,
     ) -> None:
         """Join servers with what makes requests at them.
 
         Args:
             servers: Give a server for a candidate.
             driver: Makes the requests.
-            memory: MiB in use on the GPUs of this machine, None where nothing tells.
+            memory: MiB in use on the GPUs of a candidate's server, None where nothing tells.
         """
         self._servers = servers
         self._driver = driver
@@ -70,7 +77,7 @@ class RealBench:
                     await self._driver.warm(url, model, cell.condition)
                     warm.add(cell.condition)
                 finished = await self._driver.round(url, model, cell, number, requests, keep)
-                return replace(finished, memory=self._memory())
+                return replace(finished, memory=await self._memory(candidate))
 
             yield measure
 

@@ -231,3 +231,11 @@ def facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
     said = ", ".join(f"{what} {version}" for what, version in versions.items() if version)
     if said:
         yield "software", said
+    if not machine.simulated:
+        told = [one.memory for one in evidence.measurements if one.memory is not None]
+        most = (
+            f"{min(told) / 1024:.1f} to {max(told) / 1024:.1f} GiB in use"
+            if told
+            else "no tool or exporter told it"
+        )
+        yield "GPU memory", most

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from backends.sweep import here, log
 from backends.sweep.drive import Driver, Limits
 from backends.sweep.evidence import evidence
-from backends.sweep.model import BASELINE
+from backends.sweep.model import BASELINE, Candidate
 from backends.sweep.plan import Plan
 from backends.sweep.results import Results
 from backends.sweep.run import NoBaselineError, RealBench, Sweep, VirtualBench
@@ -178,13 +178,24 @@ async def _bench(asked: Asked, out: Path) -> AsyncIterator[tuple[Bench, Machine]
             logs.mkdir(exist_ok=True)
             servers = Launched(setup.specs, where, logs, lambda _name, _event: None)
             version = where.engine.version if where.engine else ""
-            yield RealBench(servers, driver, here.memory), here.here(version)
+            yield RealBench(servers, driver, _memory_here), here.here(version)
             return
         baseline = setup.places[BASELINE]
         machine = here.here(await here.version_of(baseline.url))
         if not baseline.url.startswith(("http://127.0.0.1", "http://localhost")):
             machine = Machine(vllm=machine.vllm)  # nothing is known of the machine behind a URL
-        yield RealBench(Given(setup.places), driver), machine
+        sources = {
+            Candidate(one.method, one.draft_tokens): one.gpus for one in reversed(setup.backends) if one.gpus
+        }
+
+        async def memory(candidate: Candidate) -> float | None:
+            return await here.exported(sources[candidate]) if candidate in sources else None
+
+        yield RealBench(Given(setup.places), driver, memory), machine
+
+
+async def _memory_here(_: Candidate) -> float | None:
+    return await asyncio.to_thread(here.memory)
 
 
 async def _machine(asked: Asked) -> Place:

@@ -57,25 +57,43 @@ def parse_gpus(page: bytes, ids: tuple[int, ...], at: float) -> GpuLoad:
         ids: The GPUs that count.
         at: Monotonic seconds at which it was read.
     """
-    shown: dict[str, dict[int, float]] = {}
-    for name, labels, written in _SAMPLE.findall(page):
-        found, value = _ID.search(labels), _number(written)
-        if found is not None and int(found[1]) in ids and math.isfinite(value):
-            shown.setdefault(name.decode().lower(), {})[int(found[1])] = value
-
-    def all_of(name: str) -> list[float] | None:
-        values = list(shown.get(name, {}).values())
-        return values if len(values) == len(ids) else None
-
-    used, total = all_of("gpu_used_vram"), all_of("gpu_total_vram")
-    activity = all_of("gpu_gfx_activity")
-    power = all_of("gpu_package_power") or all_of("gpu_power_usage")
+    shown = _shown(page, ids)
+    used, total = _of_all(shown, ids, "gpu_used_vram"), _of_all(shown, ids, "gpu_total_vram")
+    activity = _of_all(shown, ids, "gpu_gfx_activity")
+    power = _of_all(shown, ids, "gpu_package_power") or _of_all(shown, ids, "gpu_power_usage")
     return GpuLoad(
         memory=sum(used) / sum(total) if used and total and sum(total) > 0 else None,
         activity=sum(activity) / len(activity) / 100 if activity else None,
         power=sum(power) if power else None,
         at=at,
     )
+
+
+def parse_used(page: bytes, ids: tuple[int, ...]) -> float | None:
+    """MiB of the GPUs' memory that are taken, all together; None where the page does not show it for each.
+
+    Args:
+        page: As :func:`parse_gpus` takes it.
+        ids: The GPUs that count.
+    """
+    used = _of_all(_shown(page, ids), ids, "gpu_used_vram")
+    return sum(used) if used else None
+
+
+def _shown(page: bytes, ids: tuple[int, ...]) -> dict[str, dict[int, float]]:
+    """What a page shows of some GPUs, by name and number."""
+    shown: dict[str, dict[int, float]] = {}
+    for name, labels, written in _SAMPLE.findall(page):
+        found, value = _ID.search(labels), _number(written)
+        if found is not None and int(found[1]) in ids and math.isfinite(value):
+            shown.setdefault(name.decode().lower(), {})[int(found[1])] = value
+    return shown
+
+
+def _of_all(shown: dict[str, dict[int, float]], ids: tuple[int, ...], name: str) -> list[float] | None:
+    """One value for each GPU; None where one is missing."""
+    values = list(shown.get(name, {}).values())
+    return values if len(values) == len(ids) else None
 
 
 def _number(written: bytes) -> float:

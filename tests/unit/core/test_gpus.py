@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.gpus import GpuLoad, parse_gpus
+from gateway.core.gpus import GpuLoad, parse_gpus, parse_used
 
 PAGE = b"""\
 # HELP gpu_used_vram Used VRAM
@@ -22,6 +22,11 @@ gpu_package_power{gpu_id="1"} 500.5
 def test_the_gpus_of_a_backend_are_taken_together() -> None:
     assert parse_gpus(PAGE, (0, 1), 7.0) == GpuLoad(0.3, 0.6, 1200.5, 7.0)
     assert parse_gpus(PAGE, (0,), 7.0).memory == 0.45
+
+
+def test_memory_in_use_is_that_of_all_gpus() -> None:
+    assert parse_used(PAGE, (0, 1)) == 120_000.0
+    assert parse_used(PAGE, (0, 7)) is None
 
 
 def test_what_is_shown_of_some_only_is_not_known_of_all() -> None:

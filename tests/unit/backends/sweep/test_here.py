@@ -3,9 +3,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from backends.machine import Gpu
 from backends.sweep import here
+from gateway.core.gpus import GpuSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,17 +58,34 @@ def test_without_accelerators_it_is_the_processor(gpus) -> None:
     assert found.hardware
 
 
-def test_a_tool_that_is_not_there_says_nothing() -> None:
-    assert here._output(("no-such-tool-anywhere",)) is None
-    assert here._output(("false",)) is None
-    assert here._output(("echo", "hi")) == "hi\n"
-
-
 def test_memory_is_that_of_all_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backends.machine.gpus", lambda: ("rocm", (CARD, CARD)))
     assert here.memory() == 20.0
     monkeypatch.setattr("backends.machine.gpus", lambda: None)
     assert here.memory() is None
+    monkeypatch.setattr("backends.machine.gpus", lambda: ("cuda", (Gpu(0, "NVIDIA GB10", 0.0, 0.0),)))
+    assert here.memory() is None  # it is there, and tells nothing of its memory
+
+
+def test_amd_smi_is_asked_where_there_is_no_other_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backends.machine.gpus", lambda: None)
+    monkeypatch.setattr("backends.amd_smi.gpus", lambda: (CARD,))
+    assert here.memory() == 10.0
+    assert here.here().hardware == CARD.name
+
+
+async def test_an_exporter_tells_the_memory_of_servers_elsewhere() -> None:
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text='gpu_used_vram{gpu_id="0"} 90000\ngpu_used_vram{gpu_id="1"} 30000\n')
+
+    served = web.Application()
+    served.router.add_get("/metrics", page)
+    async with TestServer(served) as server:
+        exporter = str(server.make_url("")).rstrip("/")
+        assert await here.exported(GpuSource(exporter, (0, 1))) == 120_000.0
+        assert await here.exported(GpuSource(exporter, (2,))) is None
+        assert await here.exported(GpuSource(f"{exporter}/elsewhere", (0,))) is None
+    assert await here.exported(GpuSource("http://127.0.0.1:1", (0,))) is None
 
 
 async def test_a_server_that_does_not_tell_its_version_has_none() -> None:

@@ -105,7 +105,7 @@ def test_names_from_files_cannot_become_markup() -> None:
     assert "script" not in Page(text).tags
     rows = [line for line in report(found).markdown().splitlines() if line.startswith("| mtp-3")]
     assert rows
-    assert rows[0].count("|") == 16
+    assert rows[0].count("|") == 17
 
 
 def test_words_say_what_to_run_where_one_configuration_is_the_answer() -> None:
