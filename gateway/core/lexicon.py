@@ -159,7 +159,8 @@ MATH_TASK: Final = re.compile(
     r"|\b(?:find|calculate|compute|determine|evaluate|solve|simplify|factor|prove|expand|differentiate|"
     r"integrate|derive|express)\b"
     r"|\bshow that\b|\bwhat percent(?:age)?\b|\bwhat fractions?\b|"
-    r"\bwhich (?:of the following )?(?:equations?|numbers?|expressions?|functions?|fractions?)\b|\bput your final answer|\bexpress your answer"
+    r"\bwhich (?:of the following )?(?:equations?|numbers?|expressions?|functions?|fractions?)\b|"
+    r"\bput your final answer|\bexpress your answer"
     r"|\bsolve (?:this|the|for)\b|\bwhat is [-\d(x]|\bwhat (?:is|"
     r"was) (?:\w+ )?[a-z] ?[+*/=-]|\bis equal to\b|\bexplain mathematically\b"
 )
