@@ -68,7 +68,8 @@ def find(name: str, env: Mapping[str, str]) -> Checkpoint | None:
         env: Where ``HF_HUB_CACHE``, ``HF_HOME`` and ``HOME`` say where that cache is.
 
     Returns:
-        The checkpoint; None for an id that is not in the cache, and for what is no folder with a config.json.
+        The checkpoint; None for an id that is not in the cache or not yet with its config.json, and for what
+        is read otherwise, such as a GGUF file.
 
     Raises:
         UnreadableCheckpointError: The name is a path, or is in the cache, but there is nothing to read.
@@ -108,7 +109,9 @@ def _cached(name: str, env: Mapping[str, str]) -> Path | None:
     main = folder / "refs" / "main"
     if not main.is_file():
         return None
-    return folder / "snapshots" / main.read_text(encoding="utf-8").strip()
+    snapshot = folder / "snapshots" / main.read_text(encoding="utf-8").strip()
+    # vLLM downloads what a cache lacks.
+    return snapshot if (snapshot / "config.json").exists() else None
 
 
 def _read(name: str, folder: Path) -> Checkpoint:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from backends.flags import Kind
     from backends.methods import Platform
 
-__all__ = ["Engine", "Gpu", "Look", "Machine", "gpus", "look", "port_is_free", "visible"]
+__all__ = ["Engine", "Gpu", "Look", "Machine", "allowed", "gpus", "look", "port_is_free", "visible"]
 
 BUSY_SHARE: Final = 0.05
 """A GPU of which more memory than this is taken belongs to somebody else."""
@@ -137,11 +137,16 @@ def visible(found: tuple[Gpu, ...], platform: Platform, env: Mapping[str, str]) 
 
     Whoever started it may have given it some of the machine's alone, by their numbers.
     """
-    allowed = env.get(VISIBLE.get(platform, ""), "").strip()
-    numbers = [one.strip() for one in allowed.split(",")]
-    if not all(one.isascii() and one.isdecimal() for one in numbers):
-        return found
-    return tuple(gpu for gpu in found if str(gpu.index) in numbers)
+    numbers = allowed(platform, env)
+    return found if numbers is None else tuple(gpu for gpu in found if gpu.index in numbers)
+
+
+def allowed(platform: Platform, env: Mapping[str, str]) -> tuple[int, ...] | None:
+    """Numbers of the GPUs that an environment leaves to a process; None where it names none by number."""
+    numbers = [one.strip() for one in env.get(VISIBLE.get(platform, ""), "").split(",")]
+    if not all(one.isascii() and one.isdecimal() and len(one) <= _DIGITS for one in numbers):
+        return None
+    return tuple(map(int, numbers))
 
 
 def parse_rocm(shown: str) -> tuple[Gpu, ...]:

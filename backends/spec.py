@@ -203,7 +203,8 @@ def from_recipe(
             known = ", ".join(recipe.methods)
             raise UnknownMethodError(f"{recipe.name} has no method {name!r}; methods: {known}")
         if colon and whole(tokens) is None:
-            raise UnknownMethodError(f"{asked!r} is not a method with its draft tokens; write {name}:3")
+            right = f"{name}:{variant.draft_tokens}" if variant.draft_tokens else name
+            raise UnknownMethodError(f"{asked!r} is not a method with its draft tokens; write {right}")
         draft_tokens = whole(tokens) or variant.draft_tokens
         if other := seen.get((name, draft_tokens)):
             wrong = f"{asked!r} is the same server as {other!r}"

@@ -33,6 +33,9 @@ def check_environment(spec: LaunchSpec) -> Iterator[Finding]:
     if needed and runner in ("0", "1") and runner != str(needed - 1):
         wrong = f"{spec.method} runs on vLLM's model runner {needed} alone, and {_RUNNER} is {runner}"
         yield Finding(spec.name, wrong, f"remove {_RUNNER}")
+    if spec.target.startswith("-"):
+        wrong = f"the model {spec.target} begins with a dash, so vLLM takes it for a flag"
+        yield Finding(spec.name, wrong, "name an id, or write ./ before a folder")
     texts = {
         "model": spec.target, "served_model": spec.served_model, "draft": spec.draft, "image": spec.image,
         **{f"args {key}": value for key, value in spec.args.items()},

@@ -57,14 +57,16 @@ def _spelling(
     spec: LaunchSpec, written: str, read: str, value: Scalar, machine: Machine
 ) -> Iterator[Finding]:
     head, dot, _ = read.partition(".")
+    # What follows is a value, and may be a secret.
+    written, sign, _ = written.partition("=")
     bare = written.lstrip("-")
-    if not _NAME.fullmatch(bare.partition("=")[0]):
+    if not _NAME.fullmatch(bare):
         yield Finding(spec.name, f"{written!r} cannot be a flag", "write the name of a flag of vllm serve")
     elif owner := OWN_ARGS.get(head):
         yield Finding(spec.name, f"the flag {written} is written by specroute", f"remove it and set {owner}")
     elif head in _HIDES:
         yield Finding(spec.name, f"with the flag {written} {_HIDES[head]}", "remove it")
-    elif "=" in bare:
+    elif sign:
         yield Finding(
             spec.name, f"the flag {written} holds its value", f"write {read!r} as key and the rest as value"
         )

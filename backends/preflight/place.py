@@ -61,6 +61,24 @@ def _ports(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
 
 
 def _gpus(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
+    if machine.platform == "cpu":
+        return
+    yield from _given(specs)
+    if machine.gpus is not None:
+        given = {index for spec in specs for index in spec.gpus or ()}
+        yield from _there(specs, machine.gpus)
+        yield from _enough(specs, [gpu for gpu in machine.gpus if gpu.free and gpu.index not in given])
+        yield from _measured(specs, {gpu.name for gpu in machine.gpus})
+    if specs and machine.trouble:
+        yield unchecked(specs[0].name, machine.trouble, "see to it that the tool runs, to have GPUs checked")
+    if specs and (silent := [str(gpu.index) for gpu in machine.gpus or () if not gpu.memory]):
+        wrong = f"no memory is told of GPU {', '.join(silent)}, so whether somebody uses it is not known"
+        right = "see that it is free; of a partitioned GPU only the first part tells"
+        yield unchecked(specs[0].name, wrong, right)
+
+
+def _given(specs: Sequence[LaunchSpec]) -> Iterator[Finding]:
+    """Whether each server is given as many GPUs as it takes, and none is given twice."""
     takers: dict[int, str] = {}
     for spec in specs:
         if spec.gpu_count > MOST_GPUS:
@@ -68,8 +86,7 @@ def _gpus(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 spec.name, wrong, "lower launch.tensor_parallel, or how it is spread in launch.args"
             )
-            continue
-        if spec.gpus is not None and len(spec.gpus) != spec.gpu_count and machine.platform != "cpu":
+        elif spec.gpus is not None and len(spec.gpus) != spec.gpu_count:
             wrong = f"it is spread over {spec.gpu_count} GPUs and is given {len(spec.gpus)}"
             yield Finding(spec.name, wrong, f"name {spec.gpu_count} in launch.gpus")
         for index, times in Counter(spec.gpus or ()).items():
@@ -79,17 +96,6 @@ def _gpus(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
                 wrong = f"GPU {index} is also given to {other}"
                 yield Finding(spec.name, wrong, "give each server its own GPUs")
             takers.setdefault(index, spec.name)
-    if machine.platform == "cpu":
-        return
-    if machine.gpus is None:
-        if machine.trouble and specs:
-            yield unchecked(
-                specs[0].name, machine.trouble, "see to it that the tool runs, to have GPUs checked"
-            )
-        return
-    yield from _there(specs, machine.gpus)
-    yield from _enough(specs, [gpu for gpu in machine.gpus if gpu.free and gpu.index not in takers])
-    yield from _measured(specs, {gpu.name for gpu in machine.gpus})
 
 
 def _there(specs: Sequence[LaunchSpec], gpus: Sequence[Gpu]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from backends import render
 from backends.fleet_file import write_fleet
+from backends.machine import allowed
 from backends.placement import place
 from backends.supervise import Command, Event, Supervisor
 from backends.verify import Verifier
@@ -89,7 +90,7 @@ class Launching:
         free = (
             (gpu.index for gpu in self._machine.gpus if gpu.free)
             if self._machine.gpus is not None
-            else itertools.count()
+            else allowed(self._machine.platform, os.environ) or itertools.count()
         )
         gpus = {} if self._machine.platform == "cpu" else place(self._specs, free)
         return [

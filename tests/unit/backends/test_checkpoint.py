@@ -75,6 +75,8 @@ def test_an_id_is_found_in_the_hugging_face_cache(tmp_path: Path) -> None:
         assert found.layers == 36
     assert find("Qwen/Qwen3-4B", {"HF_HOME": str(tmp_path)}) is None
     assert find("Qwen/Qwen3-8B", {"HOME": str(tmp_path)}) is None
+    (snapshot / "config.json").unlink()
+    assert find("Qwen/Qwen3-8B", {"HF_HOME": str(tmp_path)}) is None
 
 
 @pytest.mark.parametrize(

@@ -536,7 +536,7 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
     *(
         (
             f"{flag} by hand", server("ngram", 4, args={flag: value}), MACHINE,
-            f"the flag {flag} is written by specroute; remove it and set {owner}",
+            f"the flag {flag.partition('=')[0]} is written by specroute; remove it and set {owner}",
         )
         for flag, value, owner in (
             ("max_model_len", 4096, "max_model_len"), ("--max_model_len", 4096, "max_model_len"), ("max-model", 4096, "max_model_len"),
@@ -557,7 +557,7 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
     ),
     (
         "a flag with its value", server("ngram", 4, args={"max-num-seqs=4": True}), MACHINE,
-        "the flag max-num-seqs=4 holds its value; write 'max-num-seqs' as key and the rest as value",
+        "the flag max-num-seqs holds its value; write 'max-num-seqs' as key and the rest as value",
     ),
     (
         "no flag at all", server("ngram", 4, args={"a b\n": 1}), MACHINE,
@@ -647,6 +647,11 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "suffix on the new runner", server("suffix", 8, env={"VLLM_USE_V2_MODEL_RUNNER": "1"}), MACHINE,
         ("suffix runs on vLLM's model runner 1 alone, and VLLM_USE_V2_MODEL_RUNNER is 1; "
         "remove VLLM_USE_V2_MODEL_RUNNER"),
+    ),
+    (
+        "a model that looks like a flag", server("none", target="--help"), MACHINE,
+        ("the model --help begins with a dash, so vLLM takes it for a flag; "
+        "name an id, or write ./ before a folder"),
     ),
     (
         "a zero byte", server("none", env={"A": "\0"}), MACHINE,
@@ -968,6 +973,14 @@ def test_a_tool_that_tells_nothing_is_named() -> None:
     assert unchecked(server("ngram", 4), blind)[-1] == (
         "rocm-smi does not tell which GPUs there are: it answered nothing; "
         "see to it that the tool runs, to have GPUs checked"
+    )
+
+
+def test_a_part_of_a_gpu_that_tells_nothing_is_named() -> None:
+    parts = (GPUS[0], *(replace(one, memory=0, used=0) for one in GPUS[1:4]))
+    assert unchecked(server("ngram", 4), replace(MACHINE, gpus=parts))[-1] == (
+        "no memory is told of GPU 1, 2, 3, so whether somebody uses it is not known; "
+        "see that it is free; of a partitioned GPU only the first part tells"
     )
 
 

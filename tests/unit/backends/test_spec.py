@@ -28,7 +28,7 @@ def test_a_recipe_makes_a_fleet() -> None:
     ("asked", "message"),
     [
         ("dspark", "qwen3.6-35b-a3b has no method 'dspark'; methods: none, mtp, dflash"),
-        ("mtp:x", "'mtp:x' is not a method with its draft tokens; write mtp:3"),
+        ("mtp:x", "'mtp:x' is not a method with its draft tokens; write mtp:6"),
     ],
 )
 def test_what_a_recipe_lacks_is_said(asked: str, message: str) -> None:

@@ -108,9 +108,10 @@ def test_findings_are_printed_for_scripts(methods: str, code: int) -> None:
         (("--recipe", "qwen3-8b", "--methods", "mtp"), "qwen3-8b has no method 'mtp'; methods: none, eagle3, dflash, dspark"),
         (("--recipe", "qwen3-8b", "--methods", "dflash:3, dflash:3"), "'dflash:3' is the same server as 'dflash:3'; name it once, or with another number of draft tokens"),
         (("--recipe", "qwen3-8b", "--methods", "dspark,dspark:7"), "'dspark:7' is the same server as 'dspark'; name it once, or with another number of draft tokens"),
-        (("--recipe", "qwen3-8b", "--methods", "dflash:0"), "'dflash:0' is not a method with its draft tokens; write dflash:3"),
-        (("--recipe", "qwen3-8b", "--methods", "dflash:"), "'dflash:' is not a method with its draft tokens; write dflash:3"),
-        (("--recipe", "qwen3-8b", "--methods", f"dflash:{'9' * 5000}"), f"'dflash:{'9' * 5000}' is not a method with its draft tokens; write dflash:3"),
+        (("--recipe", "qwen3-8b", "--methods", "dflash:0"), "'dflash:0' is not a method with its draft tokens; write dflash:11"),
+        (("--recipe", "qwen3-8b", "--methods", "dflash:"), "'dflash:' is not a method with its draft tokens; write dflash:11"),
+        (("--recipe", "qwen3-8b", "--methods", f"dflash:{'9' * 5000}"), f"'dflash:{'9' * 5000}' is not a method with its draft tokens; write dflash:11"),
+        (("--recipe", "qwen3-8b", "--methods", "none:0"), "'none:0' is not a method with its draft tokens; write none"),
         (("--fleet", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (
             ("--recipe", "qwen3-8b", "--methods", "none", "--print", "compose", "--platform", "cpu"),
