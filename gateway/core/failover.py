@@ -147,14 +147,11 @@ def next_step(
     if not delivered and len(attempts) >= decision.max_attempts:
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
-    left = (one.backend for one in decision.candidates if one.backend not in tried)
-    following = next(filter(available, left), None)
-    if following is None:
-        return GiveUp("exhausted")
-    costs = bool(attempts) and rule(attempts[-1]).costs
-    if costs and not budget.allows:
-        return GiveUp("budget")
-    return Try(following, costs)
+    for one in decision.candidates:
+        if one.backend not in tried and available(one.backend):
+            costs = bool(attempts) and rule(attempts[-1]).costs
+            return GiveUp("budget") if costs and not budget.allows else Try(one.backend, costs)
+    return GiveUp("exhausted")
 
 
 def retryable(attempts: Sequence[Attempt]) -> bool:

@@ -208,6 +208,11 @@ class Client:
         if self.line is not None:
             self.line.abort()
 
+    @property
+    def behind(self) -> bool:
+        """Whether the client has yet to read a part of what it was sent, as far as can be told."""
+        return self.line is not None and self.line.behind
+
     async def taken(self, deadline: float) -> None:
         """Wait until the client has read what it was sent; cut it off if it has not by then.
 
@@ -215,7 +220,7 @@ class Client:
             deadline: Monotonic seconds; there is at least :data:`LAST_SECONDS` from now.
         """
         line = self.line
-        if line is None or not line.behind:
+        if line is None or not self.behind:
             return
         room = asyncio.get_running_loop().create_future()
         line.on_room(partial(_settle, room))

@@ -15,7 +15,7 @@ from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.outcome import Outcome, Record, Speculation
 from gateway.runtime import clock
 from gateway.telemetry import trace_context
-from gateway.wire import errors
+from gateway.wire import errors, identity
 from gateway.wire import headers as names
 from gateway.wire.identity import request_id
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 CLIENT_CLOSED: Final = 499
 """Status recorded for a client that left before it got one."""
+
+
+_RANDOM_BYTES: Final = identity.BYTES + trace_context.BYTES
 
 
 class Exchange:
@@ -61,9 +64,10 @@ class Exchange:
         self.headers: Headers = scope["headers"]
         self.fields: dict[bytes, bytes] = dict(reversed(self.headers))
         fields = self.fields
-        self.request_id = request_id(fields.get(names.REQUEST_ID))
+        random = urandom(_RANDOM_BYTES)  # at once: each call is one of the system
+        self.request_id = request_id(fields.get(names.REQUEST_ID), random[: identity.BYTES])
         self.trace = trace_context.begin(
-            fields.get(names.TRACEPARENT, b"").decode("latin-1"), self._states, urandom(trace_context.BYTES),
+            fields.get(names.TRACEPARENT, b"").decode("latin-1"), self._states, random[identity.BYTES :],
             ratio=trace_ratio,
         )  # fmt: skip
         trace_context.CURRENT.set(self.trace)
@@ -143,7 +147,8 @@ class Exchange:
     async def taken(self, deadline: float) -> None:
         """Wait until the client has read its answer, which is no part of what is measured."""
         self._ended = clock.monotonic()
-        await self.client.taken(deadline)
+        if self.client.behind:
+            await self.client.taken(deadline)
 
     @property
     def backend(self) -> Backend | None:

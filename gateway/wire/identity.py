@@ -12,11 +12,15 @@ from gateway.core.decide import Draw
 _ACCEPTED: Final = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
-def request_id(given: bytes | None) -> str:
-    """The caller's request id if it can be a header, a new one otherwise."""
+BYTES: Final = 16
+"""Random bytes that a new request id is made of."""
+
+
+def request_id(given: bytes | None, random: bytes = b"") -> str:
+    """The caller's request id if it can be a header, or a new one, of the random bytes if any are given."""
     if given is not None and _ACCEPTED.fullmatch(given):
         return given.decode("ascii")
-    return urandom(16).hex()
+    return (random or urandom(BYTES)).hex()
 
 
 def draw(identity: str, seed: int) -> Draw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -251,7 +252,7 @@ class Reading:
         if said is None:
             return Speculation("not_measured")
         histogram = tuple(said.acceptance_histogram)
-        accepted = sum(index * count for index, count in enumerate(histogram))
+        accepted = sum(map(mul, histogram, range(len(histogram))))
         if (
             sum(histogram) != said.num_spec_steps
             or accepted != said.num_accepted_draft_tokens

@@ -36,6 +36,7 @@ class Origin:
     authority: bytes
 
 
+@lru_cache(maxsize=1024)
 def split(url: str) -> tuple[str, str]:
     """Part a complete URL into its base (scheme and authority) and its target (path and query)."""
     border = url.find("/", url.find("://") + 3)

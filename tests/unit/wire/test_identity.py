@@ -14,6 +14,10 @@ def test_an_unusable_id_is_replaced(given):
     assert re.fullmatch("[0-9a-f]{32}", request_id(given))
 
 
+def test_a_new_id_is_made_of_the_bytes_that_are_given():
+    assert request_id(None, bytes(range(16))) == "000102030405060708090a0b0c0d0e0f"
+
+
 def test_draws_follow_from_id_and_seed():
     assert draw("a", 1) == draw("a", 1)
     assert draw("a", 1) != draw("a", 2)
