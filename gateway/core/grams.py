@@ -10,6 +10,7 @@ import numpy as np
 
 from gateway.core.memo import remembered
 from gateway.core.values import value
+from gateway.core.words import UNITS, units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,6 @@ AROUND_CHARS: Final = 400
 """What is read of the system prompt, and of the turns before the last user message."""
 
 _SYSTEM_TURNS: Final = 4
-_UNITS: Final = 2**16
 _LONGEST: Final = 2 * (HEAD_CHARS + TAIL_CHARS + 3)
 _GRAM: Final = 4
 _OPENING: Final = 6
@@ -65,11 +65,11 @@ _SHIFT: Final = np.uint64(64 - BITS)
 
 def _tables() -> tuple[Codes, NDArray[np.int8]]:
     """Of each UTF-16 unit: what stands for it (all digits, all spaces as one), and whether words have it."""
-    units = [*map(chr, range(_UNITS))]
-    stands = np.arange(_UNITS, dtype=np.uint16)
-    stands[[*map(str.isdigit, units)]] = ord("0")
-    stands[[*map(str.isspace, units)]] = ord(" ")
-    in_word = np.array([*map(str.isalnum, units)], np.int8)
+    chars = [*map(chr, range(UNITS))]
+    stands = np.arange(UNITS, dtype=np.uint16)
+    stands[[*map(str.isdigit, chars)]] = ord("0")
+    stands[[*map(str.isspace, chars)]] = ord(" ")
+    in_word = np.array([*map(str.isalnum, chars)], np.int8)
     in_word[[ord("_"), ord("'")]] = 1
     return stands, in_word
 
@@ -150,9 +150,9 @@ def _read(lowered: str) -> tuple[Hashes, NDArray[np.intp]]:
         wide = np.frombuffer(raw.translate(_ASCII_STANDS), np.uint8).astype(np.uint64)
         in_word = np.frombuffer(raw.translate(_ASCII_IN_WORD), np.int8)
     else:
-        codes = _STANDS[np.frombuffer(lowered.encode("utf-16-le", "surrogatepass"), np.uint16)]
+        codes = _STANDS.take(units(lowered))
         wide = codes.astype(np.uint64)
-        in_word = _IN_WORD[codes]
+        in_word = _IN_WORD.take(codes)
     return wide, (in_word[1:] != in_word[:-1]).nonzero()[0]
 
 
@@ -212,13 +212,9 @@ def read(view: RequestView) -> Grams:
         kinds += _of_region(said, 2)[0]
     if not kinds:
         return NOTHING
-    hashes = np.concatenate(kinds)
-    weights = np.empty(len(hashes), np.float32)
-    end = 0
-    for kind in kinds:
-        start, end = end, end + len(kind)
-        weights[start:end] = max(end - start, 1) ** -0.5
-    return Grams(_buckets(hashes), weights)
+    lengths = [*map(len, kinds)]
+    weights = np.array([max(length, 1) ** -0.5 for length in lengths], np.float32).repeat(lengths)
+    return Grams(_buckets(np.concatenate(kinds)), weights)
 
 
 def message_words(view: RequestView) -> tuple[list[str], NDArray[np.int64]]:

@@ -257,6 +257,23 @@ SWITCH: Final = Keyed(
 TOOL_ASKED: Final = Keyed(
     lexicon_tools.TOOL_ASKED, "use using with via through call & api tool tools plugin database"
 )
+TOOL_ACTION: Final = Keyed(
+    lexicon_tools.TOOL_ACTION,
+    """
+    book order send set turn play schedule remind search lookup find fetch get check cancel add delete remove
+    update change create show call track put move reschedule tell let reserve buy convert retrieve list open
+    close start stop post pay transfer register upload download run log browse recommend generate apply
+    locate rent verify query provide need
+    """,
+    "look & up",
+    "give help & me",
+    "looking & for",
+    "want & to",
+    "would & like",
+    "can could & you",
+    "use using & the",
+    "am & i",
+)
 ASKED_BACK: Final = Keyed(lexicon_tools.ASKED_BACK, parts=("?", "please ", "need ", "require "))
 TOOL_TEXT: Final = Keyed(
     lexicon_tools.TOOL_TEXT,

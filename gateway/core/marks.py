@@ -32,8 +32,7 @@ _ANSWER_CHARS: Final = 200
 _FOLLOW_UP_CHARS: Final = 120
 _CONTEXT_CHARS: Final = 300
 _SUPPLIED_LINE: Final = 120
-_QUOTE_SIGNS: Final = '"\u201c\u201d\u00ab\u00bb\u300c\u300d'
-_QUOTES: Final = re.compile(f"[{_QUOTE_SIGNS}]")
+_OTHER_QUOTES: Final = "\u201c\u201d\u00ab\u00bb\u300c\u300d"
 # A look for the signs without which an expression cannot match costs a tenth of the expression.
 _OPERATOR_SIGNS: Final = "=<>\u2264\u2265^+*/\u00d7\u00f7%"
 _QUESTION_MARKS: Final = "?\uff1f\u061f"
@@ -134,9 +133,9 @@ def _any_of(signs: Sequence[str], text: str) -> bool:
     return False
 
 
-def _content(text: str) -> frozenset[str]:
+def _content(said: frozenset[str]) -> frozenset[str]:
     """The stems of the words that carry meaning."""
-    return frozenset(word[:_STEM_CHARS] for word in words(text) - _COMMON if len(word) > 2)
+    return frozenset(word[:_STEM_CHARS] for word in said - _COMMON if len(word) > 2)
 
 
 def _latex(text: str) -> int:
@@ -145,30 +144,39 @@ def _latex(text: str) -> int:
     return 0
 
 
-def _may_hold_code_signs(text: str) -> bool:
+def _may_hold_code_signs(text: str, lines: Sequence[str]) -> bool:
     """Whether there may be signs of :data:`gateway.core.lexicon.CODE_SIGN`; one letter is found fastest."""
     return (
-        _any_of(";{<", text)
+        "<" in text
         or ("=" in text and _any_of(("=>", "=="), text))
         or (":" in text and _any_of(("::", "error:"), text))
         or (">" in text and "->" in text)
         or ("0" in text and "0x" in text)
         or ("(" in text and ("()" in text or text.count("(") > text.count(" (")))
         or _any_of(("exception", "exit code", "undefined"), text)
+        or (_any_of(";{", text) and any(line.rstrip().endswith((";", "{")) for line in lines))
     )
 
 
 def _code_syntax(text: str) -> int:
-    lines = sum(1 for line in text.splitlines() if lexicon.CODE_LINE.match(line))
-    signs = len(lexicon.CODE_SIGN.findall(text)) if _may_hold_code_signs(text) else 0
-    return lines + signs + bool("select" in text and lexicon.SQL.search(text))
+    lines = text.splitlines()
+    begun = sum(1 for line in lines if lexicon.CODE_LINE.match(line))
+    signs = len(lexicon.CODE_SIGN.findall(text)) if _may_hold_code_signs(text, lines) else 0
+    return begun + signs + bool("select" in text and lexicon.SQL.search(text))
+
+
+def _plain_quotes(text: str) -> str:
+    if not text.isascii():
+        for sign in _OTHER_QUOTES:
+            text = text.replace(sign, '"')
+    return text
 
 
 def _supplied(text: str, chars: int) -> int:
     """Characters of what looks given: long lines beside others, a quotation, the rest after a colon."""
     lines = [len(line) for line in text.splitlines() if line.strip()]
     given = sum(length for length in lines if length > _SUPPLIED_LINE) if len(lines) > 1 else 0
-    quoted = max(map(len, _QUOTES.split(text)[1:-1:2]), default=0) if _any_of(_QUOTE_SIGNS, text) else 0
+    quoted = max(map(len, _plain_quotes(text).split('"')[1:-1:2]), default=0)
     before, colon, after = text.partition(":")
     behind = len(after) if colon and len(before) <= _SUPPLIED_LINE else 0
     given = max(given, quoted if quoted > _SUPPLIED_LINE else 0, behind)
@@ -176,11 +184,11 @@ def _supplied(text: str, chars: int) -> int:
 
 
 def _of_names(names: str) -> frozenset[str]:
-    return _content(_CAMEL.sub(" ", names)[:_TOOL_CHARS].replace("_", " ").lower())
+    return _content(words(_CAMEL.sub(" ", names)[:_TOOL_CHARS].replace("_", " ").lower()))
 
 
 def _of_descriptions(descriptions: str) -> frozenset[str]:
-    return _content(descriptions.lower())
+    return _content(words(descriptions.lower()))
 
 
 _named: Final = remembered(_of_names, _OFFERS)
@@ -198,18 +206,20 @@ class _Offer:
 _NO_OFFER: Final = _Offer()
 
 
-def _offer(ask: str, keys: int, tools: Sequence[Tool], *, foreign_action: bool) -> _Offer:
+def _offer(
+    ask: str, asked: frozenset[str], keys: int, tools: Sequence[Tool], *, foreign_action: bool
+) -> _Offer:
     """What the message has to do with the tools that may be called."""
     if not tools:
         return _NO_OFFER
-    said = _content(ask)
+    said = _content(words(ask, asked))
     named = said & _named(" ".join(tool.name for tool in tools))
     described = said & _described(" ".join(tool.description for tool in tools)[:_TOOL_CHARS])
     return _Offer(
         overlap=len(named | described),
         name_overlap=len(named),
         asked=lexicon_keys.TOOL_ASKED.found(ask, keys),
-        action=foreign_action or lexicon_tools.TOOL_ACTION.search(ask) is not None,
+        action=foreign_action or lexicon_keys.TOOL_ACTION.found(ask, keys),
     )
 
 
@@ -266,7 +276,7 @@ def read(
     other = foreign.NOTHING if language in ENGLISH else foreign.read(ask, asked)
     said = words(text, said)
     before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS)) if system else _NO_SYSTEM
-    offer = _offer(ask, keys, tools, foreign_action=other.tool_action)
+    offer = _offer(ask, asked, keys, tools, foreign_action=other.tool_action)
     return Marks(
         fences=(last.text.count("```") + 1) // 2,
         code_syntax=_code_syntax(text),
