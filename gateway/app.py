@@ -130,7 +130,7 @@ class Gateway:
         self._agreement = Agreement(config.policy.classifier)
         self._telemetry.observe_agreement(self._agreement.rates, self._agreement.drifts)
         decisions = Decisions(lambda: known(self._configuration.config.policy.classifier))
-        self._samples = Samples(self._telemetry.numbers, clock.monotonic())
+        self._samples = Samples(self._telemetry, clock.monotonic())
         self._consumers = Consumers(
             [
                 decisions.on_record,

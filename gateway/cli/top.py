@@ -12,6 +12,8 @@ import typer
 from gateway.cli.files import refuse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import httpx
     from rich.console import Console, RenderableType
     from rich.table import Table
@@ -20,6 +22,16 @@ NO_BACKEND = 1
 """Exit code of ``--once`` and ``--json`` where no backend can take a request."""
 
 _DECISIONS = 8
+
+_HEADING = 3
+_HEAD = 2
+"""Lines of the heading, and of the head of a table."""
+
+_STALE = 15.0
+"""Seconds after which a load is too old to be trusted, as for the alert."""
+
+_WIDE, _TALL = 120, 40
+"""Columns and lines from which on there is room for all that is known."""
 
 
 def register(app: typer.Typer) -> None:
@@ -92,7 +104,7 @@ def _live(client: httpx.Client, console: Console, url: str, window: int, interva
         try:
             while True:
                 try:
-                    shown: RenderableType = render(_look(client, window), url)
+                    shown: RenderableType = render(_look(client, window), url, console.size)
                 except httpx.HTTPError as error:
                     shown = Text(f"{url} does not answer: {error}", style="bold red")
                 live.update(shown, refresh=True)
@@ -101,24 +113,62 @@ def _live(client: httpx.Client, console: Console, url: str, window: int, interva
             return
 
 
-def render(found: dict[str, Any], url: str) -> RenderableType:
+def render(found: dict[str, Any], url: str, size: tuple[int, int] | None = None) -> RenderableType:
     """A board as tables.
 
     Args:
         found: What ``/-/board`` says.
         url: Of the gateway, for the heading.
+        size: Columns and lines of a screen that it has to fit; None shows everything.
     """
     from rich.console import Group
 
     backends = found["status"]["fleet"]["backends"]
+    cells = [cell for cell in found["cells"] if cell["requests"]]
+    positions, decisions = found["positions"], found["decisions"][:_DECISIONS]
+    if size is not None:
+        room = size[1] - _HEADING
+        if size[1] < _TALL:
+            positions = []
+        tables = [backends, cells, decisions, positions]
+        most = fitted([len(rows) for rows in tables], room)
+        backends = _first(backends, most[0], lambda each: (each["available"], -each["in_flight"]))
+        cells = _first(cells, most[1], lambda each: -each["requests"])
+        decisions, positions = decisions[: most[2]], positions[: most[3]]
+    narrow = size is not None and size[0] < _WIDE
     return Group(
         _heading(found, url),
-        _routes(found["cells"]),
-        _positions(found["positions"]),
-        _fleet(backends),
-        _decisions(found["decisions"][:_DECISIONS]),
-        _advice(found["status"]["learning"]["statements"]),
+        _fleet(backends, narrow=narrow),
+        _routes(cells, narrow=narrow),
+        *([_decisions(decisions, narrow=narrow)] if decisions else []),
+        *([_positions(positions)] if positions else []),
+        *([_advice(found["status"]["learning"]["statements"])] if size is None else []),
     )
+
+
+def _first(
+    rows: list[dict[str, Any]], count: int, rank: Callable[[dict[str, Any]], Any]
+) -> list[dict[str, Any]]:
+    """The rows that rank first, in the order in which they were."""
+    kept = {id(row) for row in sorted(rows, key=rank)[:count]}
+    return [row for row in rows if id(row) in kept]
+
+
+def fitted(rows: list[int], room: int) -> list[int]:
+    """How many rows of each table there is room for, one after the other in turn.
+
+    Args:
+        rows: How many each has.
+        room: Lines, of which each table that is there needs two for its head.
+    """
+    room -= sum(_HEAD for wanted in rows if wanted)
+    given = [0] * len(rows)
+    while room > 0 and given != rows:
+        for place, wanted in enumerate(rows):
+            if room > 0 and given[place] < wanted:
+                given[place] += 1
+                room -= 1
+    return given
 
 
 def _heading(found: dict[str, Any], url: str) -> RenderableType:
@@ -143,28 +193,31 @@ def _heading(found: dict[str, Any], url: str) -> RenderableType:
     return line
 
 
-def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    from rich.box import SIMPLE_HEAD
+def _table(title: str, *columns: str, right: tuple[str, ...] = (), wrapped: str = "why") -> Table:
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=None, pad_edge=False, header_style="bold underline")
+    table.add_column(title)
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=column != "why")
+        justify: Any = "right" if column in right else "left"
+        # What is wrapped gives way where the screen is narrow.
+        table.add_column(column, justify=justify, no_wrap=True, ratio=1 if column == wrapped else None)
     return table
 
 
-def _routes(cells: list[dict[str, Any]]) -> Table:
-    numbers = ("requests", "tok/s", "gain", "acceptance", "tokens/step")
-    table = _table("Workload by backend", "workload", "backend", "method", *numbers, right=numbers)
+def _routes(cells: list[dict[str, Any]], *, narrow: bool) -> Table:
+    numbers = ("requests", "failed", "first token", "tok/s", "gain", "acceptance", "tokens/step")
+    if narrow:
+        numbers = ("req", "bad", "TTFT", "tok/s", "gain", "accept", "tok/step")
+    table = _table("Workload", "backend", *numbers, right=numbers)
     for cell in cells:
-        if not cell["requests"]:
-            continue
-        gain, length = cell["speedup"], cell["mean_accepted_length"]
+        gain, length, first = cell["speedup"], cell["mean_accepted_length"], cell.get("first_token")
         table.add_row(
             cell["workload"],
             cell["backend"],
-            cell["method"],
             str(cell["requests"]),
+            f"[red]{cell['failed']}[/]" if cell.get("failed") else "",
+            "" if first is None else f"{first * 1000:.0f} ms",
             _number(cell["speed"]),
             "" if gain is None else f"[{'green' if gain >= 1 else 'red'}]{gain:.2f}x[/]",
             _share(cell["acceptance_rate"]),
@@ -174,30 +227,32 @@ def _routes(cells: list[dict[str, Any]]) -> Table:
 
 
 def _positions(rows: list[dict[str, Any]]) -> Table:
-    most = max((len(row["shares"]) for row in rows), default=0)
+    most = max(len(row["shares"]) for row in rows)
     places = tuple(map(str, range(most)))
-    table = _table("Acceptance by position", "backend", *places, right=places)
+    table = _table("Acceptance by position", *places, right=places)
     for row in rows:
         table.add_row(row["backend"], *map(_share, row["shares"]))
     return table
 
 
-def _fleet(backends: list[dict[str, Any]]) -> Table:
+def _fleet(backends: list[dict[str, Any]], *, narrow: bool) -> Table:
     from rich.markup import escape
 
-    numbers = ("in flight", "running", "waiting", "KV")
-    table = _table("Fleet", "backend", "method", "state", *numbers, "why", right=numbers)
+    numbers = ("in flight", "running", "waiting", "KV", "seen")
+    columns = ("state", *numbers, "why") if narrow else ("method", "state", *numbers, "why")
+    table = _table("Fleet", *columns, right=numbers)
     for backend in backends:
-        method = backend["method"]
+        method, age = backend["method"], backend["load_age_seconds"]
         state = "[green]ready[/]" if backend["available"] else f"[red]{backend['unavailable']}[/]"
         table.add_row(
             backend["name"],
-            method if method == "none" else f"{method}-{backend['draft_tokens']}",
+            *([] if narrow else [method if method == "none" else f"{method}-{backend['draft_tokens']}"]),
             state,
             f"{backend['in_flight']}/{backend['limit']}",
             "?" if backend["running"] is None else str(backend["running"]),
             "?" if backend["waiting"] is None else str(backend["waiting"]),
             _share(backend["kv_usage"]),
+            "never" if age is None else f"[{'red' if age > _STALE else 'default'}]{age:.0f} s[/]",
             escape(backend["reason"]),
         )
     return table
@@ -209,18 +264,19 @@ def _advice(statements: dict[str, list[str]]) -> RenderableType:
     return Text("\n".join(f"{target}: {words}" for target, said in statements.items() for words in said))
 
 
-def _decisions(lines: list[dict[str, Any]]) -> Table:
+def _decisions(lines: list[dict[str, Any]], *, narrow: bool) -> Table:
     from rich.markup import escape
 
-    table = _table("Decisions", "time", "workload", "backend", "why", "result")
+    columns = ("workload", "backend", "result", "why")
+    table = _table("Decisions", *columns[: 3 if narrow else 4], wrapped="result" if narrow else "why")
     for line in lines:
         colour = "green" if line["status"] == "ok" else "red"
         table.add_row(
             datetime.fromtimestamp(line["unix"]).astimezone().strftime("%H:%M:%S"),
             line["workload"],
             line["backend"] or "nowhere",
-            escape(line["why"]),
             f"[{colour}]{escape(line['result'])}[/]",
+            *([] if narrow else [escape(line["why"])]),
         )
     return table
 

@@ -84,6 +84,17 @@ class Histograms:
         if trace is not None:
             series.exemplars[bucket] = (number, began, trace)
 
+    def sums(self, metric: names.Metric) -> dict[Values, tuple[int, float]]:
+        """How many measurements each series has, and their sum.
+
+        Raises:
+            KeyError: The metric is none of this table.
+        """
+        return {
+            values: (sum(series.counts), series.total)
+            for values, series in tuple(self._series[metric].items())
+        }
+
     def last(self) -> Iterator[tuple[str, dict[str, str], dict[float, Seen]]]:
         """For each series its name and labels at ``/metrics``, and the last traced request by upper bound."""
         for metric, known in self._series.items():

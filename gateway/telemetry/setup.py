@@ -102,6 +102,14 @@ class Telemetry:
         """
         return self._metrics.numbers(metric)
 
+    def sums(self, metric: names.Metric) -> dict[Values, tuple[int, float]]:
+        """A histogram that finished requests feed: its measurements and their sum, by label values.
+
+        Raises:
+            KeyError: They do not feed it.
+        """
+        return self._histograms.sums(metric)
+
     def policy_loaded(self, policy: Policy) -> None:
         """Say that a policy came into force; the labels it names are known workloads from now on."""
         self._metrics.policy_loaded(policy)

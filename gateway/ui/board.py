@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.gain import Speedup
-from gateway.ui.samples import INTERVAL, KEPT, NOTHING, Cell, Samples
+from gateway.ui.samples import INTERVAL, KEPT, NOTHING, Cell, Sample, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,6 +69,7 @@ class Board:
                 "open": self.open_requests(),
                 "waiting": self.waiting(),
                 "stream_speed": _ratio(total.decode_tokens, total.decode_time),
+                "first_token": _ratio(total.first_token_time, total.first_tokens),
                 "output_tokens_per_second": _rounded(total.output_tokens / seconds),
                 "acceptance_rate": _ratio(total.accepted, total.drafted),
                 **self._gains(),
@@ -77,37 +78,43 @@ class Board:
             "positions": self._positions(grown, begin.positions, end.positions),
         }
 
-    def shares(self) -> dict[str, Any]:
-        """Requests per second of each backend over the last minutes."""
+    def over_time(self) -> dict[str, Any]:
+        """Each backend over the last minutes: requests/s, tokens/s of a stream, seconds to the first token.
+
+        The latter two are None where no such request ended.
+        """
         kept = self.samples.all()
         step = max(1, -(-len(kept) // _POINTS))
         kept = kept[::-step][::-1]
         offset = self.unix() - self.clock()
         names = [state.backend.name for state in self.snapshot().states]
-        counts = []
-        for each in kept:
-            count = dict.fromkeys(names, 0.0)
-            for (_, backend, _), cell in each.cells.items():
-                if backend in count:
-                    count[backend] += cell.requests
-            counts.append(count)
-        pairs = list(pairwise(kept))
+        sums = [_by_backend(each, names) for each in kept]
         if len(names) > _LINES:
-            busiest = sorted(names, key=lambda name: counts[0][name] - counts[-1][name])[: _LINES - 1]
-            for count in counts:
-                count[OTHERS] = sum(number for name, number in count.items() if name not in busiest)
+            requests = {name: sums[-1][name].requests - sums[0][name].requests for name in names}
+            busiest = sorted(names, key=lambda name: -requests[name])[: _LINES - 1]
+            for each in sums:
+                each[OTHERS] = _sum(cell for name, cell in each.items() if name not in busiest)
             names = [*(name for name in names if name in busiest), OTHERS]
+        spans = [max(later.at - sooner.at, 1e-3) for sooner, later in pairwise(kept)]
+        grown = {name: [now[name].minus(then[name]) for then, now in pairwise(sums)] for name in names}
         return {
-            "times": [round(later.at + offset, 1) for _, later in pairs],
+            "times": [round(each.at + offset, 1) for each in kept[1:]],
             "interval_seconds": INTERVAL * step,
             "backends": {
                 name: [
-                    _rounded(max(0.0, now[name] - then[name]) / max(later.at - sooner.at, 1e-3))
-                    for (sooner, later), (then, now) in zip(pairs, pairwise(counts), strict=True)
+                    _rounded(max(0.0, cell.requests) / span) for cell, span in zip(cells, spans, strict=True)
                 ]
-                for name in names
+                for name, cells in grown.items()
             },
-        }  # fmt: skip
+            "speeds": {
+                name: [_ratio(cell.decode_tokens, cell.decode_time) for cell in cells]
+                for name, cells in grown.items()
+            },
+            "first_tokens": {
+                name: [_ratio(cell.first_token_time, cell.first_tokens) for cell in cells]
+                for name, cells in grown.items()
+            },
+        }
 
     def _cells(self, grown: dict[tuple[str, ...], Cell]) -> list[dict[str, Any]]:
         speedups = {(cell.workload, cell.backend): found for cell, found in self.gain.speedups()}
@@ -126,7 +133,9 @@ class Board:
                     "backend": backend,
                     "method": method,
                     "requests": int(cell.requests),
+                    "failed": int(cell.failed),
                     "speed": _ratio(cell.decode_tokens, cell.decode_time),
+                    "first_token": _ratio(cell.first_token_time, cell.first_tokens),
                     "speedup": _rounded(speedup.ratio) if speedup else None,
                     "speedup_low": _rounded(speedup.low) if speedup else None,
                     "speedup_high": _rounded(speedup.high) if speedup else None,
@@ -194,6 +203,15 @@ class Board:
 
 _SURE: Final = 5.0
 """Effective requests from which on a backend may be called the fastest."""
+
+
+def _by_backend(sample: Sample, names: Iterable[str]) -> dict[str, Cell]:
+    """The sums of each backend, over all its workloads."""
+    found = dict.fromkeys(names, NOTHING)
+    for (_, backend, _), cell in sample.cells.items():
+        if backend in found:
+            found[backend] = found[backend].plus(cell)
+    return found
 
 
 def _sum(cells: Iterable[Cell]) -> Cell:

@@ -6,6 +6,7 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.ui.figures import milliseconds, number, percent, times
 from gateway.ui.markup import Html, join, tag
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from gateway.policy.explain import Explanation
     from gateway.ui.decisions import Line
 
-SHOWN: Final = ("speed", "gain", "acceptance")
+SHOWN: Final = ("speed", "first_token", "gain", "acceptance")
 """What the heat map may show."""
 
 COLUMNS: Final = 16
@@ -43,13 +44,14 @@ def totals(found: dict[str, Any]) -> Html:
     """The numbers on top."""
     gain, best, failed = found["gain_over_baseline"], found["gain_over_best"], found["failed_share"]
     tiles = (
-        ("Requests", _number(found["requests_per_second"], 1), "per second", ""),
+        ("Requests", number(found["requests_per_second"], 1), "per second", ""),
         ("Open", str(found["open"]), f"{found['waiting']} wait for a backend", ""),
-        ("Failed", _percent(failed, 2), "by our fault or a backend's", "bad" if failed else ""),
-        ("A stream", _number(found["stream_speed"], 0), "tokens per second", ""),
-        ("All answers", _number(found["output_tokens_per_second"], 0), "tokens per second", ""),
-        ("Gain", _times(gain), "over no speculation", "good" if (gain or 0) > 1 else ""),
-        ("As routed", _times(best), "of the best single backend", ""),
+        ("Failed", percent(failed, 2), "by our fault or a backend's", "bad" if failed else ""),
+        ("A stream", number(found["stream_speed"], 0), "tokens per second", ""),
+        ("First token", milliseconds(found["first_token"]), "after dispatch, mean", ""),
+        ("All answers", number(found["output_tokens_per_second"], 0), "tokens per second", ""),
+        ("Gain", times(gain), "over no speculation", "good" if (gain or 0) > 1 else ""),
+        ("As routed", times(best), "of the best single backend", ""),
     )
     return join(
         *(
@@ -112,7 +114,7 @@ def positions(rows: list[dict[str, Any]]) -> Html:
         tag(
             "tr",
             tag("th", row["backend"], tag("small", _method(row)), scope="row"),
-            *(tag("td", _percent(share)) for share in row["shares"]),
+            *(tag("td", percent(share)) for share in row["shares"]),
             *(tag("td") for _ in range(most - len(row["shares"]))),
         )
         for row in rows
@@ -226,8 +228,7 @@ def _listed(title: str, pairs: Iterable[tuple[str, str]]) -> Html:
 
 
 def _value(cell: dict[str, Any], shown: str) -> float | None:
-    key = {"speed": "speed", "gain": "speedup", "acceptance": "acceptance_rate"}[shown]
-    value: float | None = cell[key]
+    value: float | None = cell[{"gain": "speedup", "acceptance": "acceptance_rate"}.get(shown, shown)]
     return value
 
 
@@ -238,11 +239,16 @@ def _cell(cell: dict[str, Any] | None, shown: str, low: float, high: float) -> H
     text: Callable[[float], str]
     if shown == "gain":
         level = _gain_level(value)
-        text = _times
+        text = times
+    elif shown == "first_token":
+        level = "" if value is None else f"down{_step(value, low, high)}"
+        text = milliseconds
     else:
         level = "" if value is None else f"up{_step(value, low, high)}"
-        text = _percent if shown == "acceptance" else _plain
+        text = percent if shown == "acceptance" else _plain
     notes = [f"{cell['requests']} requests"]
+    if cell["failed"]:
+        notes.append(f"{cell['failed']} failed")
     if shown == "gain" and cell["speedup_low"] is not None and value != 1.0:
         notes.append(f"{cell['speedup_low']:.2f} to {cell['speedup_high']:.2f}")
     if shown == "acceptance" and cell["mean_accepted_length"] is not None:
@@ -254,7 +260,7 @@ def _cell(cell: dict[str, Any] | None, shown: str, low: float, high: float) -> H
 
 
 def _plain(value: float | None) -> str:
-    return _number(value, 0)
+    return number(value, 0)
 
 
 def _gain_level(value: float | None) -> str:
@@ -285,7 +291,7 @@ def _backend(backend: dict[str, Any]) -> Html:
         tag("td", _meter(busy), f"{backend['in_flight']} of {backend['limit']}"),
         tag("td", "?" if backend["running"] is None else backend["running"]),
         tag("td", "?" if backend["waiting"] is None else backend["waiting"]),
-        tag("td", *(("?",) if kv is None else (_meter(kv), _percent(kv)))),
+        tag("td", *(("?",) if kv is None else (_meter(kv), percent(kv)))),
         tag("td", "never" if age is None else f"{age:.1f} s ago"),
     )  # fmt: skip
 
@@ -298,15 +304,3 @@ def _method(backend: dict[str, Any]) -> str:
     if backend["method"] == "none":
         return "no draft"
     return f"{backend['method']}, N {backend['draft_tokens']}"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}".replace(",", "\u202f")
-
-
-def _percent(value: float | None, digits: int = 0) -> str:
-    return "–" if value is None else f"{value * 100:.{digits}f}\u202f%"
-
-
-def _times(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}×"  # noqa: RUF001 - the sign of multiplication

@@ -129,7 +129,9 @@ class Page:
     def data(self, window: Window = 300) -> JSONResponse:
         """What the charts draw."""
         positions = self.board.state(window)["positions"]
-        return JSONResponse({"positions": positions, "shares": self.board.shares(), "models": self.models()})
+        return JSONResponse(
+            {"positions": positions, "over_time": self.board.over_time(), "models": self.models()}
+        )
 
     async def explain(self, request: Request) -> Response:
         """Where a pasted request would go; nothing is sent, and it is not kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from gateway.telemetry import names
 
@@ -38,6 +38,8 @@ class Cell(NamedTuple):
     steps: float = 0.0
     drafted: float = 0.0
     accepted: float = 0.0
+    first_tokens: float = 0.0
+    first_token_time: float = 0.0
 
     def minus(self, other: Cell) -> Cell:
         """What was added since another sample."""
@@ -66,13 +68,24 @@ class Sample:
     positions: dict[tuple[str, int], float] = field(default_factory=dict)
 
 
-def take(numbers: Callable[[names.Metric], dict[Values, float]], now: float) -> Sample:
+class Source(Protocol):
+    """Where the sums come from: what telemetry counts."""
+
+    def numbers(self, metric: names.Metric) -> dict[Values, float]:
+        """A counter by label values."""
+
+    def sums(self, metric: names.Metric) -> dict[Values, tuple[int, float]]:
+        """Measurements of a histogram and their sum, by label values."""
+
+
+def take(source: Source, now: float) -> Sample:
     """The sums as they are.
 
     Args:
-        numbers: Gives a counter by label values.
+        source: Where they come from.
         now: Monotonic seconds.
     """
+    numbers = source.numbers
     requests: dict[Values, float] = {}
     failed: dict[Values, float] = {}
     for (*labels, status), count in numbers(names.REQUESTS).items():
@@ -87,10 +100,11 @@ def take(numbers: Callable[[names.Metric], dict[Values, float]], now: float) -> 
             names.ACCEPTED,
         )
     ]  # fmt: skip
-    cells = {
-        key: Cell(count, failed.get(key, 0.0), *(column.get(key, 0.0) for column in columns))
-        for key, count in requests.items()
-    }
+    first_tokens = source.sums(names.TTFT)
+    cells = {}
+    for key, count in requests.items():
+        sums = (column.get(key, 0.0) for column in columns)
+        cells[key] = Cell(count, failed.get(key, 0.0), *sums, *first_tokens.get(key, (0.0, 0.0)))
     positions: dict[tuple[str, int], float] = {}
     for (_, backend, _, position), count in numbers(names.ACCEPTED_AT).items():
         place = (backend, int(position))
@@ -101,13 +115,13 @@ def take(numbers: Callable[[names.Metric], dict[Values, float]], now: float) -> 
 class Samples:
     """The samples of the last minutes, oldest first. Has one owner, who adds to them."""
 
-    def __init__(self, numbers: Callable[[names.Metric], dict[Values, float]], now: float) -> None:
-        self._numbers = numbers
+    def __init__(self, source: Source, now: float) -> None:
+        self._source = source
         self._kept: deque[Sample] = deque([Sample(now)], maxlen=int(KEPT / INTERVAL) + 1)
 
     def add(self, now: float) -> None:
         """Take one more; where all together would be too many, every other one goes."""
-        taken, before = take(self._numbers, now), self._kept[-1].cells
+        taken, before = take(self._source, now), self._kept[-1].cells
         for key, cell in taken.cells.items():
             if before.get(key) == cell:
                 taken.cells[key] = before[key]  # one object for both
@@ -126,7 +140,7 @@ class Samples:
         """What was counted in a window: the sums at its beginning, and as they are now."""
         kept = self._kept
         begin = next((each for each in reversed(kept) if each.at <= now - window), kept[0])
-        return begin, take(self._numbers, now)
+        return begin, take(self._source, now)
 
     def all(self) -> tuple[Sample, ...]:
         """All of them."""

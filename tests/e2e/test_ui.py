@@ -158,11 +158,37 @@ def test_the_heat_map_shows_speed_gain_and_acceptance(browser: Browser) -> None:
     assert "acceptance alone is no gain" in browser.text("#heat-note")
     browser.one("label[for=show-gain]").click()
     browser.until(lambda: "too few" in browser.text("#heat-part"), wanted=True)
+    browser.one("label[for=show-first-token]").click()
+    browser.until(lambda: "ms" in browser.text("#heat-part"), wanted=True)
+
+
+def test_the_chart_over_time_shows_requests_speed_and_first_tokens(browser: Browser) -> None:
+    for choice, words in (("speed", "Output tokens per second"), ("first-token", "Mean time from dispatch")):
+        browser.one(f"label[for=line-{choice}]").click()
+        browser.until(lambda words=words: browser.text("#time-note").startswith(words), wanted=True)  # type: ignore[misc]
+        assert len(browser.all("#time-chart .u-over")) == 1
+        assert "gemma31-mtp4" in browser.text("#time-chart .u-legend")
+    assert browser.complaints() == []
+
+
+def test_a_stream_that_ends_is_taken_up_again_in_silence(
+    driver: Any, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.ui.routes._STREAM_SECONDS", 1.0)
+    page = Browser(driver, stack.url, WIDE, "light")
+    driver.get_log("browser")
+    streams = (
+        "return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/decisions')).length"
+    )
+    eventually(lambda: page.run(streams), lambda found: found >= 2, PATIENCE)
+    ask(stack, "Hello.", headers={"x-specroute-backend": "gemma31-dspark7", "x-request-id": "later"})
+    page.until(lambda: "gemma31-dspark7" in page.text("#decisions li"), wanted=True)
+    assert page.complaints() == []
 
 
 def test_everything_can_be_reached_with_the_keyboard(browser: Browser) -> None:
     reached = []
-    for _ in range(14):
+    for _ in range(16):
         browser.driver.switch_to.active_element.send_keys(Keys.TAB)
         reached.append(browser.run("return document.activeElement.id || document.activeElement.className"))
     for name in (
@@ -171,6 +197,7 @@ def test_everything_can_be_reached_with_the_keyboard(browser: Browser) -> None:
         "theme",
         "show-speed",
         "heat-part",
+        "line-requests",
         "pause",
         "decisions",
         "request",
@@ -178,7 +205,7 @@ def test_everything_can_be_reached_with_the_keyboard(browser: Browser) -> None:
     ):
         assert name in reached
     browser.one("#show-speed").send_keys(Keys.ARROW_RIGHT)
-    browser.until(lambda: browser.text("#heat-note").startswith("Decode rate"), wanted=True)
+    browser.until(lambda: browser.text("#heat-note").startswith("Mean time"), wanted=True)
 
 
 def test_decisions_stream_by_with_their_reason_and_can_be_held(browser: Browser, stack: Stack) -> None:

@@ -3,6 +3,7 @@
 
 const NOTES = {
   speed: "Output tokens per second of one stream.",
+  first_token: "Mean time from dispatch to the first token. What is red makes people wait longest.",
   gain: "Decode rate relative to the baseline's, since the start, with its 95 % interval. Below 1, speculation loses.",
   acceptance: "Accepted share of the draft tokens. High acceptance alone is no gain.",
 };
@@ -19,10 +20,10 @@ function axes(unit, values) {
   return [{ ...line, ...unit }, { ...line, size: 46, ...values }];
 }
 
-// A chart is made anew when its lines or the theme change, else only told of new data.
-function draw(id, names, data, options) {
+// A chart is made anew when its kind, its lines or the theme change, else only told of new data.
+function draw(id, names, data, options, kind = "") {
   const place = byId(id);
-  const shape = JSON.stringify([names, document.documentElement.dataset.theme]);
+  const shape = JSON.stringify([kind, names, document.documentElement.dataset.theme]);
   const width = place.clientWidth;
   const old = charts[id];
   if (old && old.shape === shape) {
@@ -61,26 +62,37 @@ function drawPositions(rows, backends) {
   });
 }
 
-function drawShares(shares) {
-  const names = Object.keys(shares.backends);
-  const rate = (value) => (value === null ? "–" : value.toFixed(1));
-  // Stacked: each line is drawn on top of those before it, the topmost first.
-  const sums = shares.times.map(() => 0);
-  const stacked = names.map((name) => shares.backends[name].map((value, at) => (sums[at] += value)));
-  draw("shares-chart", shares.times.length ? names : [], [shares.times, ...stacked.slice().reverse()], {
-    scales: { y: { range: (_, low, high) => [0, Math.max(1, high * 1.08)] } },
-    axes: axes({ values: (_, ticks) => ticks.map(clockTime), space: 70 }, { values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? String(tick) : tick.toFixed(1))) }),
+// What the chart over time can show: in words, whether backends add up, and a value with its unit.
+const LINES = {
+  backends: { note: "Requests per second of each backend over the last 15 minutes.", adds: true, value: (value) => value.toFixed(1) },
+  speeds: { note: "Output tokens per second of one stream, of each backend over the last 15 minutes.", value: (value) => `${Math.round(value)} tok/s` },
+  first_tokens: { note: "Mean time from dispatch to the first token, of each backend over the last 15 minutes.", value: (value) => (value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(1)} s`) },
+};
+
+function drawOverTime(found) {
+  const shown = document.querySelector("#lines input:checked").value;
+  const { adds, value: text } = LINES[shown];
+  const names = Object.keys(found.backends);
+  const said = (value) => (value === null || value === undefined ? "–" : text(value));
+  // Where backends add up, each is drawn on top of those before it, the topmost first.
+  const sums = found.times.map(() => 0);
+  const values = names.map((name) => (adds ? found[shown][name].map((value, at) => (sums[at] += value)) : found[shown][name]));
+  const order = names.map((name, at) => ({ name, at }));
+  if (adds) order.reverse();
+  draw("time-chart", found.times.length ? names : [], [found.times, ...order.map(({ at }) => values[at])], {
+    scales: { y: { range: (_, low, high) => [0, adds ? Math.max(1, high * 1.08) : (high || 1) * 1.08] } },
+    axes: axes({ values: (_, ticks) => ticks.map(clockTime), space: 70 }, { values: (_, ticks) => ticks.map(adds ? (tick) => (Number.isInteger(tick) ? String(tick) : tick.toFixed(1)) : text), size: adds ? 46 : 70 }),
     series: [
       { value: (_, value) => (value === null ? "–" : clockTime(value)) },
-      ...names.map((name, at) => ({ name, at })).reverse().map(({ name, at }) => ({
-        label: name, stroke: series(at), fill: series(at), width: 1, points: { show: false },
-        value: (_, value, __, index) => (index === null ? "–" : rate(shownShares.backends[name]?.[index] ?? null)),
+      ...order.map(({ name, at }) => ({
+        label: name, stroke: series(at), fill: adds ? series(at) : undefined, width: adds ? 1 : 2, points: { show: !adds, size: 4 }, spanGaps: true,
+        value: (_, value, __, index) => (index === null ? "–" : said(shownOverTime[shown][name]?.[index])),
       })),
     ],
-  });
+  }, shown);
 }
 
-let shownShares = { times: [], backends: {} };
+let shownOverTime = { times: [], backends: {}, speeds: {}, first_tokens: {} };
 let lastData = null;
 
 function fillModels(models) {
@@ -91,9 +103,9 @@ function fillModels(models) {
 
 function drawAll() {
   if (!lastData) return;
-  shownShares = lastData.shares;
-  drawPositions(lastData.positions, Object.keys(lastData.shares.backends));
-  drawShares(lastData.shares);
+  shownOverTime = lastData.over_time;
+  drawPositions(lastData.positions, Object.keys(lastData.over_time.backends));
+  drawOverTime(lastData.over_time);
   fillModels(lastData.models);
 }
 
@@ -127,7 +139,11 @@ if (chosen) document.documentElement.dataset.theme = chosen;
 byId("theme").addEventListener("click", theme);
 byId("window").addEventListener("change", () => refresh().catch(() => pulse(false)));
 byId("shown").addEventListener("change", (event) => { byId("heat-note").textContent = NOTES[event.target.value]; });
-for (const form of ["choices", "shown"]) byId(form).addEventListener("submit", (event) => event.preventDefault());
+byId("lines").addEventListener("change", (event) => {
+  byId("time-note").textContent = LINES[event.target.value].note;
+  drawAll();
+});
+for (const form of ["choices", "shown", "lines"]) byId(form).addEventListener("submit", (event) => event.preventDefault());
 
 const pause = byId("pause");
 pause.addEventListener("click", () => {
@@ -135,13 +151,19 @@ pause.addEventListener("click", () => {
   pause.setAttribute("aria-pressed", String(paused));
   pause.textContent = paused ? "Go on" : "Pause";
 });
-document.body.addEventListener("htmx:sseBeforeMessage", (event) => {
-  if (pause.getAttribute("aria-pressed") === "true") event.preventDefault();
-});
-document.body.addEventListener("htmx:sseMessage", () => {
-  const list = byId("decisions");
-  while (list.children.length > KEPT) list.lastElementChild.remove();
-});
+// The gateway ends the stream now and then and browsers come back by themselves; where it was refused, they do not.
+function follow() {
+  const stream = new EventSource("/ui/decisions");
+  stream.addEventListener("decision", (event) => {
+    if (pause.getAttribute("aria-pressed") === "true") return;
+    const list = byId("decisions");
+    list.insertAdjacentHTML("afterbegin", event.data);
+    while (list.children.length > KEPT) list.lastElementChild.remove();
+  });
+  stream.addEventListener("error", () => {
+    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 10000);
+  });
+}
 document.body.addEventListener("htmx:afterRequest", (event) => {
   if (event.detail.elt.id === "live") pulse(event.detail.successful);
 });
@@ -151,6 +173,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   drawAll();
 });
 
+follow();
 const again = () => refresh().catch(() => pulse(false));
 again();
 setInterval(again, 2000);

@@ -14,7 +14,7 @@ from gateway.cli import top
 
 BACKEND = {
     "name": "fast", "method": "mtp", "draft_tokens": 4, "available": True, "unavailable": None, "reason": "",
-    "in_flight": 3, "limit": 64, "running": 2, "waiting": None, "kv_usage": 0.5,
+    "in_flight": 3, "limit": 64, "running": 2, "waiting": None, "kv_usage": 0.5, "load_age_seconds": 20.0,
 }  # fmt: skip
 BOARD: dict[str, Any] = {
     "workers": 1,
@@ -24,9 +24,9 @@ BOARD: dict[str, Any] = {
         "gain_over_best": 0.9,
     },
     "cells": [
-        {"workload": "math", "backend": "fast", "method": "mtp", "requests": 12, "speed": 123.4, "speedup": 1.5,
+        {"workload": "math", "backend": "fast", "method": "mtp", "requests": 12, "failed": 3, "first_token": 0.25, "speed": 123.4, "speedup": 1.5,
          "speedup_low": 1.2, "speedup_high": 1.9, "acceptance_rate": 0.5, "mean_accepted_length": 3.0},
-        {"workload": "code", "backend": "idle", "method": "mtp", "requests": 0, "speed": None, "speedup": None,
+        {"workload": "code", "backend": "idle", "method": "mtp", "requests": 0, "failed": 0, "first_token": None, "speed": None, "speedup": None,
          "speedup_low": None, "speedup_high": None, "acceptance_rate": None, "mean_accepted_length": None},
     ],
     "positions": [{"backend": "fast", "method": "mtp", "draft_tokens": 2, "shares": [0.9, 0.61]}],
@@ -76,13 +76,50 @@ def test_everything_is_shown() -> None:
     text = shown(BOARD)
     for words in (
         "12.3 requests/s, 7 open, 2 waiting, 25.00% failed", "99 tok/s a stream", "12,345 tok/s in all",
-        "org/T: consolidate on [fast]", "1.50x no speculation", "policy p1", "mtp-4", "3/64", "90%", "61%", "ready", "rejected 503", "nowhere",
+        "org/T: consolidate on [fast]", "1.50x no speculation", "policy p1", "mtp-4", "3/64", "90%", "61%", "ready", "250 ms", "20 s", "rejected 503", "nowhere",
     ):  # fmt: skip
         assert words in text
     assert "idle" not in text
     assert "workers" not in text
     assert "one of 4 workers" in shown(BOARD | {"workers": 4})
     assert "mistake" not in text
+
+
+def test_an_older_gateway_is_shown_as_far_as_it_tells() -> None:
+    cells = [
+        {name: value for name, value in cell.items() if name not in {"failed", "first_token"}}
+        for cell in BOARD["cells"]
+    ]
+    assert "123" in shown(BOARD | {"cells": cells})
+
+
+def fleet(count: int) -> dict[str, Any]:
+    backends = [BACKEND | {"name": f"b{number}", "available": number != 7} for number in range(count)]
+    cells = [BOARD["cells"][0] | {"backend": f"b{number}", "requests": 1 + number} for number in range(count)]
+    decisions = BOARD["decisions"] * 20
+    status = BOARD["status"] | {"fleet": {"backends": backends}}
+    return BOARD | {"status": status, "cells": cells, "decisions": decisions}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50), (80, 10), (200, 12)])
+@pytest.mark.parametrize("count", [1, 8, 50])
+def test_a_screen_is_not_left_nor_broken(size: tuple[int, int], count: int) -> None:
+    width, height = size
+    console = Console(file=io.StringIO(), width=width)
+    console.print(top.render(fleet(count), "http://gw", size))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+    if count >= 8 and height >= 24:
+        assert "b7" in "".join(lines)  # the one that is out comes first
+        assert f"b{count - 1}" in "".join(lines)  # and of routes the busiest
+
+
+def test_rows_are_shared_out_in_turn() -> None:
+    assert top.fitted([1, 9, 9, 0], 16) == [1, 5, 4, 0]
+    assert top.fitted([1, 1], 50) == [1, 1]
+    assert top.fitted([5, 5], 0) == [0, 0]
 
 
 def test_words_from_outside_are_no_markup() -> None:
@@ -101,7 +138,7 @@ def test_a_backend_that_is_out_and_a_kept_policy_are_said() -> None:
 def test_once_asks_once_and_tells_scripts(gateway: dict[str, Any]) -> None:
     result = run("http://gw/", "--once", "--window", "60", "--header", "authorization: Bearer k")
     assert result.exit_code == 0
-    assert "Workload by backend" in result.output
+    assert "mtp" in result.output
     (asked,) = gateway["asked"]
     assert str(asked.url) == "http://gw/-/board?window=60"
     assert asked.headers["authorization"] == "Bearer k"

@@ -57,7 +57,7 @@ def board() -> Board:
     )
     now = [0.0]
     samples = Samples(Counters(), 0.0)
-    samples._numbers = filled()
+    samples._source = filled()
     now[0] = 10.0
     return Board(
         samples=samples,
@@ -104,17 +104,32 @@ def test_positions_are_shares_of_the_steps(board: Board) -> None:
 
 def test_shares_over_time_are_rates_between_samples(board: Board) -> None:
     board.samples.add(5.0)
-    board.samples._numbers.add(names.REQUESTS, (*FAST, "ok"), 20)  # type: ignore[attr-defined]
+    board.samples._source.add(names.REQUESTS, (*FAST, "ok"), 20)  # type: ignore[attr-defined]
     board.samples.add(10.0)
-    found = board.shares()
+    found = board.over_time()
     assert found["times"] == [1005.0, 1010.0]
     assert found["backends"] == {"plain": [2.0, 0.0], "fast": [6.0, 4.0], "idle": [0.0, 0.0]}
+
+
+def test_speed_and_first_tokens_over_time_have_gaps_where_nothing_ended(board: Board) -> None:
+    counters: Any = board.samples._source
+    board.samples.add(5.0)
+    counters.add(names.DECODE_TOKENS, FAST, 40)
+    counters.add(names.DECODE_TIME, FAST, 2)
+    counters.measure(names.TTFT, FAST, 0.3)
+    counters.measure(names.TTFT, FAST, 0.5)
+    board.samples.add(10.0)
+    found = board.over_time()
+    assert found["speeds"] == {"plain": [30.0, None], "fast": [90.0, 20.0], "idle": [None, None]}
+    assert found["first_tokens"] == {"plain": [None, None], "fast": [None, 0.4], "idle": [None, None]}
+    (fast, _) = board.state()["cells"]
+    assert (fast["first_token"], board.state()["totals"]["first_token"]) == (0.4, 0.4)
 
 
 def test_a_long_history_is_thinned_and_keeps_its_end(board: Board) -> None:
     for number in range(1, 180):
         board.samples.add(number * 5.0)
-    found = board.shares()
+    found = board.over_time()
     assert len(found["times"]) <= 90
     assert found["times"][-1] == 179 * 5.0 + 1000.0
 
@@ -128,7 +143,7 @@ def test_without_traffic_there_is_nothing_to_divide_by() -> None:
     assert state["cells"] == state["positions"] == []
     assert state["totals"]["stream_speed"] is None
     assert state["totals"]["gain_over_baseline"] is None
-    assert empty.shares()["times"] == []
+    assert empty.over_time()["times"] == []
 
 
 def test_of_many_backends_a_chart_shows_the_busiest(board: Board) -> None:
@@ -138,10 +153,10 @@ def test_of_many_backends_a_chart_shows_the_busiest(board: Board) -> None:
         route = ("math", f"b{number}", "mtp")
         counters.add(names.REQUESTS, (*route, "ok"), number + 1)
         counters.add(names.STEPS, route, number + 1)
-    board.samples._numbers = counters
+    board.samples._source = counters
     big = replace(board, snapshot=lambda: Snapshot.of(many, "f"))
     assert [row["backend"] for row in big.state()["positions"]] == [f"b{number}" for number in range(22, 30)]
     board.samples.add(5.0)
-    found = big.shares()["backends"]
+    found = big.over_time()["backends"]
     assert list(found) == [*(f"b{number}" for number in range(23, 30)), "others"]
     assert found["others"] == [sum(range(1, 24)) / 5]

@@ -18,7 +18,8 @@ BACKENDS: list[dict[str, Any]] = [
 
 def cell(backend: str, **given: Any) -> dict[str, Any]:
     base = {
-        "workload": "math", "backend": backend, "method": "mtp", "requests": 12, "speed": 100.0, "speedup": 1.5,
+        "workload": "math", "backend": backend, "method": "mtp", "requests": 12, "failed": 0, "speed": 100.0,
+        "first_token": 0.25, "speedup": 1.5,
         "speedup_low": 1.2, "speedup_high": 1.9, "acceptance_rate": 0.5, "mean_accepted_length": 3.0,
     }  # fmt: skip
     return base | given
@@ -48,6 +49,13 @@ def test_acceptance_says_how_long_steps_are_and_that_a_baseline_has_none() -> No
     found = parts.heat_map(CELLS, BACKENDS, "acceptance")
     assert "50\u202f%<small>12 requests, 3.00 tokens a step" in found
     assert "baseline" in found
+
+
+def test_the_slowest_first_token_is_the_reddest_and_failures_are_told() -> None:
+    slow = cell("fast", first_token=1.25, failed=3)
+    found = parts.heat_map([cell("plain"), slow], BACKENDS, "first_token")
+    assert '<td class="down0">250\u202fms<small>12 requests</small></td>' in found
+    assert '<td class="down9">1\u202f250\u202fms<small>12 requests, 3 failed</small></td>' in found
 
 
 def test_one_speed_alone_is_neither_fast_nor_slow() -> None:
@@ -116,10 +124,10 @@ def test_advice_is_said_in_words_and_roles_are_listed() -> None:
 def test_numbers_that_are_not_known_are_dashes() -> None:
     keys = (
         "requests_per_second", "failed_share", "open", "waiting", "stream_speed", "output_tokens_per_second",
-        "acceptance_rate", "gain_over_baseline", "gain_over_best",
+        "first_token", "acceptance_rate", "gain_over_baseline", "gain_over_best",
     )  # fmt: skip
     found = parts.totals(dict.fromkeys(keys))
-    assert found.count("<strong>–</strong>") == 6
+    assert found.count("<strong>–</strong>") == 7
     assert "12\u202f345" in parts.totals(dict.fromkeys(keys) | {"output_tokens_per_second": 12345.4})
 
 

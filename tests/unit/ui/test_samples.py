@@ -19,13 +19,22 @@ class Counters:
 
     def __init__(self) -> None:
         self.values: dict[str, dict[Values, float]] = {}
+        self.measured: dict[str, dict[Values, tuple[int, float]]] = {}
 
     def add(self, metric: names.Metric, values: Values, amount: float = 1) -> None:
         series = self.values.setdefault(metric.name, {})
         series[values] = series.get(values, 0) + amount
 
-    def __call__(self, metric: names.Metric) -> dict[Values, float]:
+    def measure(self, metric: names.Metric, values: Values, number: float) -> None:
+        series = self.measured.setdefault(metric.name, {})
+        count, total = series.get(values, (0, 0.0))
+        series[values] = (count + 1, total + number)
+
+    def numbers(self, metric: names.Metric) -> dict[Values, float]:
         return dict(self.values.get(metric.name, {}))
+
+    def sums(self, metric: names.Metric) -> dict[Values, tuple[int, float]]:
+        return dict(self.measured.get(metric.name, {}))
 
 
 @pytest.fixture
@@ -40,6 +49,8 @@ def counters() -> Counters:
     found.add(names.STEPS, ROUTE, 30)
     found.add(names.DRAFTED, ROUTE, 120)
     found.add(names.ACCEPTED, ROUTE, 60)
+    found.measure(names.TTFT, ROUTE, 0.2)
+    found.measure(names.TTFT, ROUTE, 0.4)
     found.add(names.ACCEPTED_AT, (*ROUTE, "0"), 27)
     found.add(names.ACCEPTED_AT, ("code", "a", "mtp", "0"), 3)
     return found
@@ -48,7 +59,7 @@ def counters() -> Counters:
 def test_a_sample_has_a_cell_for_each_route(counters: Counters) -> None:
     found = take(counters, 5.0)
     assert found.at == 5.0
-    assert found.cells == {ROUTE: Cell(10, 1, 100, 90, 3, 30, 120, 60)}
+    assert found.cells == {ROUTE: Cell(10, 1, 100, 90, 3, 30, 120, 60, 2, pytest.approx(0.6))}
     assert found.positions == {("a", 0): 30}
 
 
