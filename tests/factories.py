@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gateway.core.classify import Classification
 from gateway.core.curve import affine
 from gateway.core.decide import Draw, NoCandidate
-from gateway.core.features import Features, Hints
+from gateway.core.examples import BITS, Head, LearntLabels
+from gateway.core.features import WORKLOADS, Features, Hints
 from gateway.core.fleet import Backend, BackendState, Guide, Load, Snapshot
 from gateway.core.marks import Marks
 from gateway.core.outcome import Attempt, Outcome, Record, Trace
@@ -107,3 +110,10 @@ def record(outcome: Outcome, label: str = "math", *, at: float = 0.0, **request:
         "r", Trace("0" * 32, "0" * 16), at, 0, at, at, features(**request), classification(label), decision, (),
         outcome,
     )  # fmt: skip
+
+
+def learnt_labels(bias: float, *names: str) -> LearntLabels:
+    """Labels learnt from examples (``sql`` by default) that every request has with the same odds."""
+    nothing = np.zeros(2**BITS, np.float32)
+    head = Head(nothing, (0.0,) * len(WORKLOADS), bias)
+    return LearntLabels(dict.fromkeys(names or ("sql",), head), nothing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,6 +15,7 @@ from gateway.core.values import value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gateway.core.examples import LearntLabels
     from gateway.core.features import Features, RequestView
     from gateway.core.policy import ClassifierSettings
 
@@ -60,7 +62,7 @@ class Classifier(Protocol):
 _BY_NAME: Final = {rule.name: rule for rule in RULES}
 _SHOWN: Final = 3
 NOTHING: Final = Classification("chat", 0.0, "default")
-"""What a request without text is taken for."""
+"""What a request without words is taken for."""
 
 
 class RuleClassifier:
@@ -79,6 +81,12 @@ class RuleClassifier:
 
 
 _RULES: Final = RuleClassifier()
+_LETTER_OR_DIGIT: Final = re.compile(r"[^\W_]")
+
+
+def wordless(view: RequestView) -> bool:
+    """Whether a request holds nothing to judge by: no text, or none with a letter or a digit."""
+    return not any(_LETTER_OR_DIGIT.search(turn.text) for turn in view.turns)
 
 
 def classify(
@@ -90,10 +98,11 @@ def classify(
 ) -> Classification:
     """Labels a request.
 
-    A trusted hint decides where it names a known label; then the first of the policy's rules that fits, then
-    labels learnt from examples. Otherwise the classifier does (or the built-in rules alone, where the policy
-    says so), together with what the session's answers so far were, where the request does not hold them.
-    Below the policy's threshold its default is taken, or the likeliest label with all others beside it.
+    A trusted hint decides where it names a known label; then the first of the policy's rules that fits.
+    Otherwise the classifier does (or the built-in rules alone, where the policy says so), together with what
+    the session's answers so far were, where the request does not hold them. Labels learnt from examples
+    compete with what it says. Below the policy's threshold its default is taken, or the likeliest label with
+    all others beside it.
 
     Args:
         view: The request.
@@ -108,11 +117,11 @@ def classify(
     for rule in settings.rules:
         if rule.fits(view):
             return Classification(rule.label, 1.0, "policy")
-    if settings.examples is not None and (likely := settings.examples.best(view)) is not None:
-        return Classification(*likely, "examples")
     found = (_RULES if settings.model == "rules" else classifier).label(view, features)
     if before and found.source.startswith("model:") and sessions.unseen(view):
         found = _with_session(found, before)
+    if settings.examples is not None and not wordless(view):
+        found = _beside(settings.examples, view, found, settings.threshold)
     if found.confidence >= settings.threshold:
         return found
     if settings.unsure == "mix" and found.scores:
@@ -124,6 +133,20 @@ def _with_session(found: Classification, before: Sequence[str]) -> Classificatio
     scores = sessions.weigh(found.scores, before)
     label = max(scores, key=scores.__getitem__)
     return Classification(label, scores[label], found.source if label == found.label else "session", scores)
+
+
+def _beside(own: LearntLabels, view: RequestView, found: Classification, threshold: float) -> Classification:
+    """Lets the operator's own labels compete with the label that was found.
+
+    One of them takes the request where it is the likeliest and sure enough; otherwise what was found stands.
+    """
+    scores = own.beside(view, found.scores or {found.label: 1.0})
+    likeliest = max(own.names, key=scores.__getitem__)
+    rest = 1 - sum(scores[name] for name in own.names)
+    against = rest * found.confidence if found.scores else rest
+    if scores[likeliest] >= max(threshold, against):
+        return Classification(likeliest, scores[likeliest], "examples", scores)
+    return replace(found, scores=scores) if found.scores else found
 
 
 def reason(classification: Classification, features: Features) -> str:

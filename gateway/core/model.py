@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from gateway.core import grams, signals
-from gateway.core.classify import NOTHING, Classification
+from gateway.core.classify import NOTHING, Classification, wordless
 from gateway.core.features import WORKLOADS
 from gateway.core.rules import RULES
 
@@ -126,11 +126,11 @@ class TrainedClassifier:
         self._source = f"model:{model.version}"
 
     def label(self, view: RequestView, features: Features) -> Classification:
-        """Gives the most likely label with the probability of each; confidence 0 where there is no text."""
+        """Gives the most likely label with the probability of each; confidence 0 where there are no words."""
         number = signals.first_rule(features)
         if number < len(RULES) and (rule := RULES[number]).name in _CERTAIN:
             return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
-        if not features.prompt_chars:
+        if wordless(view):
             return NOTHING
         scores = self._scores(view, signals.read(features, number))
         if (

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from gateway.core.classify import Classification, RuleClassifier, classify, reason
+from gateway.core.classify import Classification, RuleClassifier, classify, reason, wordless
 from gateway.core.features import WORKLOADS, Features, Hints, RequestView, Tool, Turn, extract
 from gateway.core.labels import LabelRule
 from gateway.core.policy import ClassifierSettings
+from tests.factories import learnt_labels
 
 RULES = RuleClassifier()
 SETTINGS = ClassifierSettings()
@@ -134,24 +135,61 @@ def test_a_rule_of_another_version_has_a_reason_too() -> None:
     assert "rule retired" in reason(found, extract(view("hello")))
 
 
-class Learnt:
-    """Labels learnt from examples that know one word."""
-
-    labels = ("legal",)
-
-    def best(self, view: RequestView) -> tuple[str, float] | None:
-        return ("legal", 0.8) if "contract" in view.turns[-1].text else None
+SURE = Classification("code", 0.7, "model:m1", {"code": 0.7, "chat": 0.3})
 
 
-def test_labels_learnt_from_examples_go_before_the_classifier_and_say_so() -> None:
-    settings = dataclasses.replace(SETTINGS, examples=Learnt())  # type: ignore[arg-type]
+def beside(
+    odds: float, text: str = "Is this contract void?", found: Classification = SURE, **settings: Any
+) -> Classification:
+    """What is found beside a label of the operator's own that has these odds in logarithms."""
+    asked = view(text)
+    own = learnt_labels(odds, "legal")
+    return classify(asked, extract(asked), ClassifierSettings(examples=own, **settings), Fixed(found))
+
+
+def test_a_label_learnt_from_examples_takes_a_request_where_it_is_the_likeliest() -> None:
+    found = beside(1.0)
+    assert (found.label, found.source) == ("legal", "examples")
+    assert found.confidence == pytest.approx(0.73, abs=0.01)
+    assert found.scores == pytest.approx({"legal": 0.731, "code": 0.188, "chat": 0.081}, abs=0.001)
     asked = view("Is this contract void?")
-    found = classify(asked, extract(asked), settings, RULES)
-    assert found == Classification("legal", 0.8, "examples")
     assert reason(found, extract(asked)) == (
-        "legal, because it is like the examples of that label (confidence 0.80)"
+        "legal, because it is like the examples of that label (confidence 0.73)"
     )
-    assert label("Prove that 2 + 2 = 4", settings).label == "math"
+
+
+def test_it_takes_none_that_it_is_not_sure_enough_of() -> None:
+    found = beside(1.0, threshold=0.75)
+    assert (found.label, found.source) == ("chat", "default")
+    assert beside(1.0, threshold=0.7).label == "legal"
+    assert beside(-0.3, threshold=0.3).label == "legal"
+
+
+def test_what_was_found_stands_where_it_is_likelier_and_all_labels_count_in_a_mixture() -> None:
+    found = beside(-1.0)
+    assert (found.label, found.confidence, found.source) == ("code", 0.7, "model:m1")
+    assert found.scores["legal"] == pytest.approx(0.269, abs=0.001)
+    mixed = beside(-1.0, threshold=0.8, unsure="mix")
+    assert (mixed.source, mixed.scores) == ("mix", found.scores)
+
+
+def test_it_competes_with_rules_too() -> None:
+    rule = Classification("code", 0.9, "rule:code_asked")
+    assert beside(1.0, found=rule).label == "legal"
+    assert beside(-1.0, found=rule) == rule
+
+
+@pytest.mark.parametrize("text", ["", " \n\t ", "🙂 👍", "?!"])
+def test_it_takes_no_request_without_words(text: str) -> None:
+    assert beside(9.0, text=text).label == "code"
+
+
+@pytest.mark.parametrize(
+    ("text", "nothing"), [("", True), (" \u00a0\n", True), ("…🙂", True), ("x", False), ("七", False)]
+)
+def test_letters_and_digits_of_all_scripts_are_words(text: str, nothing: bool) -> None:
+    assert wordless(view(text)) is nothing
+    assert wordless(RequestView("chat", "m"))
 
 
 def test_a_rule_has_no_other_reason_than_itself() -> None:

@@ -116,8 +116,9 @@ def test_a_rule_that_sees_a_tool_named_decides_where_a_call_is_not_unlikely(
     assert sum(found.scores.values()) == pytest.approx(1.0)
 
 
-def test_a_request_without_text_gets_no_label_of_its_own() -> None:
-    assert label(biased(math=9.0), "") == Classification("chat", 0.0, "default")
+@pytest.mark.parametrize("text", ["", " \n ", "🙂🎉", "…?!"])
+def test_a_request_without_words_gets_no_label_of_its_own(text: str) -> None:
+    assert label(biased(math=9.0), text) == Classification("chat", 0.0, "default")
 
 
 def test_compose_divides_by_language() -> None:

@@ -1,12 +1,10 @@
 import re
 from dataclasses import fields, is_dataclass, replace
 
-import numpy as np
 import pytest
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.classes import ClassMatch, ServiceClass, digest
-from gateway.core.examples import LearntLabels
 from gateway.core.labels import LabelRule
 from gateway.core.plan import Limits
 from gateway.core.policy import (
@@ -20,7 +18,7 @@ from gateway.core.policy import (
 )
 from gateway.core.predict import ServerModel
 from gateway.policy.differences import differences
-from tests.factories import policy, route
+from tests.factories import learnt_labels, policy, route
 
 MATH = route(
     name="math", match=Match(workloads=frozenset({"math"})), prefer=(Selector(method="mtp"), Selector())
@@ -34,7 +32,7 @@ def told(new, old=OLD):
 
 
 def labels(bias):
-    return LearntLabels(("sql",), np.zeros((4, 1)), np.array([bias]))
+    return learnt_labels(bias)
 
 
 def test_equal_policies_differ_in_nothing():

@@ -3,13 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from gateway.core.classify import RuleClassifier, classify, reason
-from gateway.core.examples import BITS, LearntLabels
 from gateway.core.features import RequestView, Turn, extract
 from gateway.policy.load import Invalid, Loaded, load_policy
+from tests.factories import learnt_labels
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,8 +63,7 @@ def test_a_mistake_in_a_rule_is_named(before: str, after: str, says: str) -> Non
 
 
 def test_labels_learnt_from_examples_are_workloads_of_the_routes(tmp_path: Path) -> None:
-    weights = np.zeros((2**BITS, 1))
-    (tmp_path / "own.json").write_text(LearntLabels(("sql",), weights, np.array([9.0])).to_json())
+    (tmp_path / "own.json").write_text(learnt_labels(9.0).to_json())
     text = "version: 1\nclassify: {examples: own.json}\nroutes: [{name: a, match: {workload: sql}, prefer: [any]}]\n"
     loaded = load_policy(text, folder=tmp_path)
     assert isinstance(loaded, Loaded), loaded
@@ -74,7 +72,7 @@ def test_labels_learnt_from_examples_are_workloads_of_the_routes(tmp_path: Path)
     found = classify(view, extract(view), settings, RuleClassifier())
     assert (found.label, found.source) == ("sql", "examples")
     assert "like the examples" in reason(found, extract(view))
-    settings = replace(settings, examples=LearntLabels(("sql",), weights, np.array([-9.0])))
+    settings = replace(settings, examples=learnt_labels(-9.0))
     assert classify(view, extract(view), settings, RuleClassifier()).label == "chat"
 
 

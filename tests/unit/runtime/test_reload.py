@@ -6,14 +6,13 @@ import threading
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from gateway.core.examples import BITS, LearntLabels
 from gateway.policy import load as policies
 from gateway.policy.load import Config, Invalid, Loaded
 from gateway.runtime import tasks
 from gateway.runtime.reload import Configuration, load_files
+from tests.factories import learnt_labels
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -319,16 +318,16 @@ async def test_examples_are_read_beside_the_policy_each_time_it_changes(
 ) -> None:
     write(policy, f"{POLICY}classify: {{examples: own.json}}\n")
     assert not await configuration.reload()
-    learnt = LearntLabels(("sql",), np.zeros((2**BITS, 1)), np.array([9.0]))
-    (policy.parent / "own.json").write_text(learnt.to_json())
+    labels = learnt_labels(9.0)
+    (policy.parent / "own.json").write_text(labels.to_json())
     for remark in ("one", "two"):
         write(policy, f"{POLICY}classify: {{examples: own.json}} # {remark}\n")
         assert await configuration.reload()
-        assert configuration.config.policy.classifier.examples == learnt
+        assert configuration.config.policy.classifier.examples == labels
 
 
 def learnt(bias: float) -> str:
-    return LearntLabels(("sql",), np.zeros((2**BITS, 1)), np.array([bias])).to_json()
+    return learnt_labels(bias).to_json()
 
 
 NAMING = f"{POLICY}classify: {{examples: labels/own.json}}\n"
@@ -346,7 +345,7 @@ def own(policy: Path) -> Path:
 def bias(configuration: Configuration) -> float:
     examples = configuration.config.policy.classifier.examples
     assert examples is not None
-    return float(examples.biases[0])
+    return examples.heads["sql"].bias
 
 
 async def test_changed_examples_come_into_force_with_a_revision_of_their_own(
