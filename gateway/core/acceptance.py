@@ -67,15 +67,15 @@ def stream_sums(record: Record) -> StreamSums | None:
     return StreamSums(1, tokens, steps) if tokens <= steps * longest else None
 
 
-def mismatch(window: Window, accepted: float) -> float | None:
-    """By how much what requests told falls short of the server's counter, as a share of it.
+def mismatch(window: Window, accepted: float) -> float:
+    """By how much what requests told differs from the server's counter, as a share of the larger of the two.
 
     Args:
         window: What the server counted.
         accepted: Accepted tokens of the requests in that time.
 
     Returns:
-        Above 0 where the server had other work too, below 0 where it told too much; None where it counted
-        nothing.
+        From 1 (only the server counted any: others use it) to -1 (only the requests told of any).
     """
-    return (window.accepted - accepted) / window.accepted if window.accepted > 0 else None
+    most = max(window.accepted, accepted)
+    return (window.accepted - accepted) / most if most > 0 else 0.0

@@ -55,6 +55,12 @@ class Counters:
         """Whether the server was started with a speculative config: only then it counts drafts."""
         return self.drafts is not None
 
+    @property
+    def whole(self) -> bool:
+        """Whether all is there that a server counts from its start on; less tells nothing of its drafts."""
+        of_drafts = (self.drafts, self.drafted, self.accepted, self.by_position or None)
+        return self.generated is not None and of_drafts.count(None) in {0, len(of_drafts)}
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -127,14 +133,18 @@ def _number(written: bytes) -> float:
 
 
 def restarted(before: Counters, after: Counters) -> bool:
-    """Whether a server was started anew between two scrapes, with the same configuration or another."""
-    if None not in (before.started, after.started) and before.started != after.started:
-        return True
-    if before.speculates != after.speculates or len(before.by_position) != len(after.by_position):
-        return True
+    """Whether a server was started anew between two scrapes, with the same configuration or another.
+
+    What a page leaves out tells nothing: a server without drafts is one that counts its tokens and no drafts.
+    """
+    if before.whole and after.whole:
+        if None not in (before.started, after.started) and before.started != after.started:
+            return True
+        if len(before.by_position) != len(after.by_position):
+            return True
     return any(
         old is not None and new is not None and new < old
-        for old, new in zip(_totals(before), _totals(after), strict=True)
+        for old, new in zip(_totals(before), _totals(after), strict=False)
     )
 
 
@@ -145,7 +155,7 @@ def between(before: Counters, after: Counters) -> Window | None:
         None where the two cannot be compared: something is missing, or the server was started anew in
         between. So no rate is negative or spans two configurations.
     """
-    if restarted(before, after):
+    if not (before.whole and after.whole) or restarted(before, after):
         return None
     grown = [
         new - old

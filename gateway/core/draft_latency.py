@@ -56,31 +56,39 @@ class StepWindow(NamedTuple):
     prompt: float
 
 
+MOST: Final = StepWindow(batch=1e5, seconds=3600.0, width=1e3, prompt=1e7)
+"""More than any server does: a window beyond one of these has counters that are wrong."""
+
+
 def window(before: Counters, after: Counters) -> StepWindow | None:
     """What steps were like between two scrapes of one server.
 
     Returns:
-        None where the server does not tell, did next to nothing, or was started anew in between.
+        None where the server does not tell, did next to nothing, was started anew in between, or counts what
+        cannot be.
     """
     if restarted(before, after) or after.at <= before.at:
         return None
-    if (
-        before.steps is None
-        or after.steps is None
-        or before.step_seconds is None
-        or after.step_seconds is None
-    ):
+    steps, seconds = _grown(before.steps, after.steps), _grown(before.step_seconds, after.step_seconds)
+    if steps is None or seconds is None or steps < _LEAST_STEPS or seconds <= 0.0:
         return None
-    steps, seconds = after.steps - before.steps, after.step_seconds - before.step_seconds
-    if steps < _LEAST_STEPS or seconds <= 0.0:
+    drafted, computed = _grown(before.drafted, after.drafted), _grown(before.computed, after.computed)
+    if before.speculates and drafted is None:
         return None
-    iterations = (after.iterations or 0.0) - (before.iterations or 0.0)
+    iterations = _grown(before.iterations, after.iterations) or 0.0
     # Several processes of one server count its iterations each for itself; but there are at least as many
     # sequences as there were on average (Little), and a step has one.
     batch = max(1.0, seconds / (after.at - before.at), steps / iterations if iterations > 0.0 else 0.0)
-    drafted = (after.drafted or 0.0) - (before.drafted or 0.0)
-    prompt = (after.computed or 0.0) - (before.computed or 0.0)
-    return StepWindow(batch, seconds / steps, 1.0 + drafted / steps, prompt * batch / steps)
+    found = StepWindow(
+        batch, seconds / steps, 1.0 + (drafted or 0.0) / steps, (computed or 0.0) * batch / steps
+    )
+    possible = all(0.0 <= value <= most for value, most in zip(found, MOST, strict=True))
+    return found if possible else None
+
+
+def _grown(before: float | None, after: float | None) -> float | None:
+    """By how much a counter grew; None where it is not there on both sides."""
+    return None if before is None or after is None else after - before
 
 
 @dataclass(slots=True)
@@ -145,11 +153,12 @@ class Estimate(NamedTuple):
         batch: Sequences decoded at a time.
         width: Tokens computed for each in a step.
         step: Seconds of the whole step, without prompts.
-        seconds: Of them for the draft; None where the baseline was never seen at ``width · batch`` sequences.
+        seconds: Of them for the draft; None where the baseline was never seen at ``width · batch`` sequences,
+            or surely takes longer there than the whole step, so that the two cannot be compared.
         low: Lower end of its 95 % interval, as far as chance goes; at least 0.
         high: Upper end.
         most: Drafting and the verification of drafts together, with the upper end of its interval: more it
-            cannot be. None where the baseline was never seen at this batch.
+            cannot be. None where the baseline was never seen at this batch, or surely takes longer there.
         windows: Windows of the drafting server behind it.
     """
 
@@ -198,16 +207,18 @@ def estimates(drafting: StepTimes, baselines: Iterable[StepTimes]) -> list[Estim
         batch, width = one.batch / one.windows, one.width / one.windows
         seconds = high = most = None
         low = 0.0
+        nothing = -_ROUNDING * mine.seconds
         if (theirs := _between(plain, width * batch, noise)) is not None:
             difference, error = compared(mine, theirs)
-            seconds, low, high = (
-                max(0.0, difference),
-                max(0.0, difference - error),
-                max(0.0, difference + error),
-            )
+            if difference + error >= nothing:
+                seconds, low = max(0.0, difference), max(0.0, difference - error)
+                high = max(0.0, difference + error)
         if (theirs := _between(plain, batch, noise)) is not None:
-            most = max(0.0, sum(compared(mine, theirs)))
+            together = sum(compared(mine, theirs))
+            most = max(0.0, together) if together >= nothing else None
         step = mine.seconds - slope * mine.prompt
+        if step <= -nothing:
+            continue
         found.append(Estimate(batch, width, step, seconds, low, high, most, one.windows))
     return found
 

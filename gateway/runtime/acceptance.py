@@ -165,8 +165,8 @@ class Acceptance:
         if others > _OTHERS_SHARE * window.generated:
             tokens[OTHERS] = others
         server.regression = attribution.update(server.regression, tokens, window.drafts, window.accepted)
-        if told and ours and (off := mismatch(window, accepted)) is not None:
-            self._reconcile(backend, server, off)
+        if told and ours:
+            self._reconcile(backend, server, mismatch(window, accepted))
         while server.spans and server.spans[0].end < window.since:
             server.spans.popleft()
 

@@ -88,8 +88,11 @@ class Scraper:
             return
         if page.status_code == httpx.codes.OK:
             now = clock.monotonic()
-            # A busy server takes its time, and counts on while it does.
-            self._counted(backend.name, parse_counters(page.content, (sent + now) / 2))
             load = parse_load(page.content, now)
             if load is not None:
                 self._fleet.loaded(backend.name, load, in_flight)
+            # A busy server takes its time, and counts on while it does.
+            counters = parse_counters(page.content, (sent + now) / 2)
+            # What a page leaves out is not zero, nor a sign of a restart: what was counted last grows old.
+            if counters.whole:
+                self._counted(backend.name, counters)

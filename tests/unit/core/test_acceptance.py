@@ -69,5 +69,11 @@ def test_what_requests_told_is_compared_with_the_counter() -> None:
     window = Window(0.0, 1.0, 10.0, 30.0, 20.0, (10.0, 6.0, 4.0), 30.0)
     assert mismatch(window, 20.0) == 0.0
     assert mismatch(window, 15.0) == 0.25
-    assert mismatch(window, 22.0) == -0.1
-    assert mismatch(replace(window, accepted=0.0), 0.0) is None
+    assert mismatch(window, 25.0) == -0.2
+    assert mismatch(window, 0.0) == 1.0
+
+
+def test_a_server_that_counts_nothing_agrees_only_with_requests_that_told_nothing() -> None:
+    idle = Window(0.0, 1.0, 10.0, 30.0, 0.0, (0.0, 0.0, 0.0), 30.0)
+    assert mismatch(idle, 0.0) == 0.0
+    assert mismatch(idle, 5.0) == -1.0

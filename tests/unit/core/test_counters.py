@@ -109,6 +109,13 @@ def test_a_restart_or_a_gap_is_no_window(after: Counters) -> None:
         (replace(COUNTED, generated=1.0), True),
         (replace(COUNTED, by_position=(7.0,)), True),
         (Counters(6.0, generated=60.0), True),
+        # Pages that are empty, or cut short, or without what counts drafts.
+        (Counters(6.0), False),
+        (Counters(6.0, started=104.0), False),
+        (Counters(6.0, drafts=44.0, drafted=88.0, accepted=16.0, by_position=(11.0,), started=104.0), False),
+        (replace(COUNTED, drafts=None), False),
+        (replace(COUNTED, by_position=()), False),
+        (Counters(6.0, generated=60.0, by_position=(9.0, 4.0)), False),
     ],
 )
 def test_a_restart_is_told_from_a_gap(after: Counters, anew: bool) -> None:
@@ -119,3 +126,26 @@ def test_a_decrease_is_a_restart_where_nothing_tells_when_it_started() -> None:
     silent = replace(COUNTED, started=None)
     assert between(silent, replace(silent, accepted=9.0)) is None
     assert between(silent, silent) is not None
+
+
+@pytest.mark.parametrize(
+    ("counters", "whole"),
+    [
+        (COUNTED, True),
+        (Counters(1.0, generated=0.0), True),
+        (Counters(1.0), False),
+        (replace(COUNTED, generated=None), False),
+        (replace(COUNTED, drafts=None), False),
+        (replace(COUNTED, drafted=None), False),
+        (replace(COUNTED, accepted=None), False),
+        (replace(COUNTED, by_position=()), False),
+        (Counters(1.0, generated=0.0, by_position=(1.0,)), False),
+    ],
+)
+def test_a_page_is_whole_with_all_that_is_counted_from_the_start_on(counters: Counters, whole: bool) -> None:
+    assert counters.whole is whole
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.prom")))
+def test_the_pages_of_real_servers_are_whole(name: str) -> None:
+    assert parse_counters(page(name), 1.0).whole

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.core.counters import Counters
 from gateway.core.draft_latency import LEAST_WINDOWS, MEMORY, StepTimes, StepWindow, estimates, window
@@ -117,9 +121,30 @@ def test_several_baselines_are_taken_together() -> None:
     assert one.seconds == pytest.approx(DRAFT)
 
 
-def test_a_draft_never_takes_less_than_no_time() -> None:
+def test_a_step_that_is_shorter_than_the_baselines_cannot_be_compared_with_it() -> None:
     (one,) = estimates(seen(lambda batch: plain(batch) / 2, 4, width=4.0), [BASELINE])
-    assert (one.seconds, one.low, one.high, one.most) == (0.0, 0.0, 0.0, 0.0)
+    assert (one.seconds, one.low, one.high, one.most) == (None, 0.0, None, None)
+    # Verifying may well cost less than the baseline's pass over as many tokens.
+    (cheap,) = estimates(seen(lambda batch: plain(batch) + 1e-4, 16, width=2.0), [BASELINE])
+    assert (cheap.seconds, cheap.high) == (None, None)
+    assert cheap.most == pytest.approx(1e-4, rel=1e-3)
+
+
+def test_a_draft_never_takes_less_than_no_time() -> None:
+    (exact,) = estimates(seen(lambda batch: plain(4 * batch), 4, width=4.0), [BASELINE])
+    assert (exact.seconds, exact.low) == (pytest.approx(0.0, abs=1e-12), pytest.approx(0.0, abs=1e-12))
+    below = seen(lambda batch: plain(4 * batch) * 0.999, 4, width=4.0, noise=0.05)
+    (one,) = estimates(below, [seen(plain, 8, 16, 32, noise=0.05, seed=2)])
+    assert one.seconds is not None
+    assert one.high is not None
+    assert 0.0 == one.low <= one.seconds <= one.high
+
+
+def test_steps_that_prompts_alone_explain_tell_nothing() -> None:
+    times = StepTimes()
+    for number in range(40):
+        times.add(StepWindow(4.0, 0.001 * number, 4.0, 100.0 * number))
+    assert estimates(times, [BASELINE]) == []
 
 
 def test_old_windows_are_forgotten() -> None:
@@ -149,6 +174,31 @@ def test_a_window_of_counters_tells_batch_step_width_and_prompts() -> None:
     assert later() == pytest.approx(StepWindow(4.0, 0.05, 4.0, 50.0))
 
 
+_COUNT = st.none() | st.floats(0.0, 1e308) | st.floats(0.0, 1e4)
+
+
+@given(st.lists(st.tuples(*[_COUNT] * 6), min_size=2, max_size=40), st.floats(1e-6, 1e6))
+def test_whatever_a_server_counts_an_estimate_is_a_number_or_none(
+    pages: list[tuple[float | None, ...]], apart: float
+) -> None:
+    names = ("drafts", "drafted", "steps", "step_seconds", "iterations", "computed")
+    counted = [
+        Counters(place * apart, **dict(zip(names, page, strict=True))) for place, page in enumerate(pages)
+    ]
+    times = StepTimes()
+    for before, after in pairwise(counted):
+        if (found := window(before, after)) is not None:
+            for _ in range(10):
+                times.add(found)
+    for baseline in (BASELINE, times):
+        for one in estimates(times, [baseline]):
+            told = [value for value in one if value is not None]
+            assert all(isfinite(value) and value >= 0.0 for value in told)
+            if one.seconds is not None:
+                assert one.high is not None
+                assert one.low <= one.seconds <= one.high
+
+
 def test_without_iterations_the_batch_is_the_mean_number_of_sequences() -> None:
     assert later(iterations=None) == pytest.approx(StepWindow(2.0, 0.05, 4.0, 25.0))
     assert later(iterations=500.0, at=130.0) == pytest.approx(StepWindow(1.0, 0.05, 4.0, 12.5))
@@ -170,7 +220,11 @@ def test_a_server_without_a_draft_computes_one_token_a_step() -> None:
     "given",
     [
         {"steps": None}, {"step_seconds": None}, {"steps": 1010.0}, {"step_seconds": 50.0}, {"at": 100.0},
-        {"drafts": None}, {"steps": 3.0},
+        {"drafts": None, "drafted": None}, {"drafted": None}, {"steps": 3.0}, {"steps": 900.0},
+        {"drafted": -5.0}, {"computed": -5.0}, {"step_seconds": 40.0},
+        # What no server can do.
+        {"steps": 1e300, "step_seconds": 1e303}, {"step_seconds": 1e300}, {"drafted": 1e300}, {"computed": 1e300},
+        {"at": 100.0 + 1e-9},
     ],
 )  # fmt: skip
 def test_a_window_that_tells_nothing_is_none(given: dict[str, float | None]) -> None:

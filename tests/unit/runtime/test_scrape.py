@@ -16,6 +16,7 @@ from tests.factories import backend
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from gateway.core.counters import Counters
     from gateway.core.fleet import Backend, BackendState
 
 PAGES = Path(__file__).parents[2] / "fixtures/vllm/metrics"
@@ -182,6 +183,33 @@ async def test_a_scrape_tells_what_the_server_counted(
     servers.answer = lambda _: httpx.Response(503)
     await scraper.once(only(fleet))
     assert counted == [("a", 790.0)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", LOAD, page("draft_model.prom").partition(b"vllm:generation_tokens_total")[0],
+     re.sub(rb"(?m)^vllm:spec_decode_num_accepted_tokens_per_pos_total.*$", b"", page("draft_model.prom"))],
+    ids=["empty", "load alone", "cut short", "no positions"],
+)  # fmt: skip
+async def test_a_page_without_all_counters_tells_nothing_of_them(
+    fleet: Fleet, client: httpx.AsyncClient, servers: Servers, content: bytes
+) -> None:
+    servers.answer = lambda _: httpx.Response(200, content=content)
+    counted: list[str] = []
+    await Scraper(fleet, client, timeout=30.0, counted=lambda name, _: counted.append(name)).once(only(fleet))
+    assert counted == []
+
+
+async def test_the_load_is_known_whatever_becomes_of_the_counters(
+    fleet: Fleet, client: httpx.AsyncClient, servers: Servers
+) -> None:
+    def fail(_name: str, _counters: Counters) -> None:
+        raise RuntimeError("a fault of ours")
+
+    servers.answer = lambda _: httpx.Response(200, content=page("draft_model.prom"))
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await Scraper(fleet, client, timeout=30.0, counted=fail).once(only(fleet))
+    assert state(fleet).load is not None
 
 
 async def test_a_scrape_tells_the_fleet_the_load(fleet: Fleet, scraper: Scraper, servers: Servers) -> None:
