@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from backends.sweep.choose import candidate
 from backends.sweep.cost import late_share
-from backends.sweep.model import SHORT
-from backends.sweep.write import workloads_of_long_prompts
+from backends.sweep.model import GREEDY, SHORT
+from backends.sweep.write import BASELINE_FROM, workloads_of_long_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ def summary(evidence: Evidence, choice: Choice, plans: Sequence[FleetPlan]) -> l
             _run(choice, plans),
             _gain(choice),
             _by_load(choice),
-            _fleet(plans),
+            _fleet(evidence, choice, plans),
             _uncertain(evidence, choice),
             _broken(evidence, choice),
             _effort(evidence),
@@ -97,7 +97,7 @@ def _by_load(choice: Choice) -> str:
     return found + "".join(f" Long prompts change it: {one}." for one in workloads_of_long_prompts(choice))
 
 
-def _fleet(plans: Sequence[FleetPlan]) -> str:
+def _fleet(evidence: Evidence, choice: Choice, plans: Sequence[FleetPlan]) -> str:
     parts = []
     for plan in plans:
         number = sum(plan.chosen.servers.values())
@@ -111,7 +111,31 @@ def _fleet(plans: Sequence[FleetPlan]) -> str:
             parts.append(f"{at}, which could give {plan.gain:.1%} over {number} of {name(best)}")
     if not parts:
         return ""
-    return f"For {sum(plans[0].chosen.servers.values())} servers: {'; '.join(parts)}."
+    servers = sum(plans[0].chosen.servers.values())
+    rest = _baseline_costs(choice, servers) + _not_planned(evidence)
+    return f"For {servers} servers: {'; '.join(parts)}.{rest}"
+
+
+def _baseline_costs(choice: Choice, servers: int) -> str:
+    """What it costs to keep one server without a draft, as the written fleet does."""
+    if servers < BASELINE_FROM or choice.everywhere.is_baseline:
+        return ""
+    costs = [(1.0 - 1.0 / one.speedup) / servers for one in choice.singles]
+    shares = listed([f"{max(0.0, cost):.0%}" for cost in costs])
+    return (
+        " One of them is better kept without a draft: it measures the gain and takes what drafts refuse, at "
+        f"{shares} of the output; the figures here are without it."
+    )
+
+
+def _not_planned(evidence: Evidence) -> str:
+    """Which measurements a fleet plan leaves out of account."""
+    counts = {
+        "long prompts": sum(one.prompt != SHORT for one in evidence.measurements),
+        "sampled answers": sum(one.sampling != GREEDY for one in evidence.measurements),
+    }
+    what = listed([f"{number} measurements of {name}" for name, number in counts.items() if number])
+    return f" The plan rests on greedy answers to short prompts: {what} are not in it." if what else ""
 
 
 def limited(found: Sequence[Role], servers: int) -> str:

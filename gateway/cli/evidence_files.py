@@ -159,7 +159,9 @@ def write(
     texts["policy.yaml"] = policy(choice, middle, [wanted.served_model], found.target, prior=whole)
     try:
         for name, text in texts.items():
-            (out / name).write_text(text, encoding="utf-8")
+            whole = out / f"{name}.new"
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(out / name)
     except OSError as error:
         complain(f"{out}: {error.strerror}; what was measured is safe: free some space and run it again")
         return None

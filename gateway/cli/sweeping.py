@@ -117,6 +117,9 @@ def sweeping(asked: Asked, out: Path, *, quiet: bool) -> Files | None:
             f"{error.strerror}: {results.total_rounds} rounds are safe; free some space and run it again"
         )
         return None
+    except OSError as error:
+        complain(f"{error}: {results.total_rounds} rounds are safe; mend it and run it again")
+        return None
     except (NoBaselineError, NoServerError) as error:
         complain(f"nothing can be compared: {error}")
         return None

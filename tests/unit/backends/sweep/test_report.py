@@ -120,6 +120,19 @@ def test_words_say_where_a_mixture_pays() -> None:
     assert "4 of mtp-3 and 4 of dflash-7" in text or "4 of dflash-7 and 4 of mtp-3" in text
 
 
+def test_words_say_what_a_baseline_costs_and_what_no_plan_counts() -> None:
+    cells = table(ALIKE)
+    long = [cell(BASELINE, "code", 1.0, prompt="8k"), cell(MTP, "code", 1.1, prompt="8k")]
+    sampled = [cell(BASELINE, "code", 1.0, sampling="sampled")]
+    text = said(evidence(*cells, *long, *sampled))
+    assert "One of them is better kept without a draft" in text
+    assert (
+        "at 5% of the output; the figures here are without it." in text
+    )  # 1.8 times the baseline, 8 servers
+    assert "2 measurements of long prompts and 1 measurements of sampled answers are not in it" in text
+    assert "not in it" not in said(evidence(*cells))
+
+
 def test_words_say_that_no_draft_is_worth_it() -> None:
     text = said(evidence(*table({MTP: {"code": 0.8, "chat": 0.9}})))
     assert text.startswith("Run no speculation: no draft is faster beyond noise")
