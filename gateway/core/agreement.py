@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Final
+
+from gateway.core.values import value
 
 REFERENCE: Final = 500
 """Answers of a label that tell how often they agree. Frozen then, so that slow drift shows too."""
@@ -19,7 +20,7 @@ LEAST_DROP: Final = 0.05
 """A smaller fall than this is no alarm, however certain."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Share:
     """How many answers agreed."""
 
@@ -49,7 +50,7 @@ def standard_errors(before: Share, now: Share) -> float:
     return fall / sqrt(variance) if variance > 0.0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Watch:
     """What is known of one label's answers.
 
@@ -66,11 +67,11 @@ class Watch:
     def after(self, *, agreed: bool) -> Watch:
         """With one more answer."""
         if self.reference.answers < REFERENCE:
-            return replace(self, reference=self.reference.plus(agreed=agreed))
+            return Watch(self.reference.plus(agreed=agreed), self.block, self.last)
         block = self.block.plus(agreed=agreed)
         if block.answers < BLOCK:
-            return replace(self, block=block)
-        return replace(self, block=Share(), last=block)
+            return Watch(self.reference, block, self.last)
+        return Watch(self.reference, Share(), block)
 
     @property
     def fall(self) -> float:

@@ -46,12 +46,13 @@ def decode_sample(record: Record) -> tuple[int, float] | None:
     and has at least :data:`MIN_DECODE_TOKENS` decode tokens.
     """
     outcome = record.outcome
-    tokens, seconds = outcome.decode_tokens, outcome.decode_seconds
-    usable = outcome.status == OK and outcome.tool_arguments != "invalid"
-    comparable = usable and not outcome.backpressured and record.features.n == 1
-    if not comparable or tokens is None or not seconds:
+    seconds = outcome.decode_seconds
+    if not seconds or outcome.status != OK:  # most that do not count are seen by this
         return None
-    return (tokens, seconds) if tokens >= MIN_DECODE_TOKENS else None
+    if outcome.tool_arguments == "invalid" or outcome.backpressured or record.features.n != 1:
+        return None
+    tokens = outcome.decode_tokens
+    return (tokens, seconds) if tokens is not None and tokens >= MIN_DECODE_TOKENS else None
 
 
 class Cell(NamedTuple):

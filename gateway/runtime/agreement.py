@@ -34,14 +34,16 @@ class Agreement:
         if not nature:
             return
         # Labels are built in or the policy's; what a caller may write is not among them.
-        counts = self._answers.setdefault(found.label, {})
+        counts = self._answers.get(found.label)
+        if counts is None:
+            counts = self._answers[found.label] = {}
         counts[nature] = counts.get(nature, 0) + 1
         agreed = agrees(found.label, nature)
         if agreed is None or found.source in _SAID:
             return
-        before = self._watches.get(found.label, Watch())
+        before = self._watches.get(found.label) or Watch()
         after = self._watches[found.label] = before.after(agreed=agreed)
-        if after.drifted != before.drifted:
+        if after.last is not before.last and after.drifted != before.drifted:
             self._tell(found.label, after)
 
     def govern(self, settings: ClassifierSettings) -> None:
