@@ -155,15 +155,10 @@ def between(before: Counters, after: Counters) -> Window | None:
         None where the two cannot be compared: something is missing, or the server was started anew in
         between. So no rate is negative or spans two configurations.
     """
-    if not (before.whole and after.whole) or restarted(before, after):
+    if not (before.whole and after.whole and after.speculates) or restarted(before, after):
         return None
-    grown = [
-        new - old
-        for old, new in zip(_totals(before), _totals(after), strict=True)
-        if old is not None and new is not None
-    ]
-    if len(grown) < len(_totals(after)):
-        return None
+    # A whole page of a server that speculates lacks none of them.
+    grown = [(new or 0.0) - (old or 0.0) for old, new in zip(_totals(before), _totals(after), strict=True)]
     drafts, drafted, accepted, generated, *by_position = grown
     return Window(before.at, after.at, drafts, drafted, accepted, tuple(by_position), generated)
 

@@ -76,6 +76,10 @@ def test_a_window_is_what_was_added() -> None:
     assert window.mean_accepted_length == 2.5
 
 
+def test_a_baseline_has_no_window_of_drafts() -> None:
+    assert between(Counters(1.0, generated=1.0), Counters(2.0, generated=5.0)) is None
+
+
 def test_without_a_draft_there_is_no_length() -> None:
     window = between(COUNTED, replace(COUNTED, at=6.0))
     assert window is not None

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from itertools import pairwise
-from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.core.counters import Counters
 from gateway.core.draft_latency import LEAST_WINDOWS, MEMORY, StepTimes, StepWindow, estimates, window
@@ -172,31 +168,6 @@ def later(**given: float | None) -> StepWindow | None:
 def test_a_window_of_counters_tells_batch_step_width_and_prompts() -> None:
     # 400 steps of sequences in 100 of the engine, 0.05 s each, 3 drafted in each, 50 prompt tokens an engine step.
     assert later() == pytest.approx(StepWindow(4.0, 0.05, 4.0, 50.0))
-
-
-_COUNT = st.none() | st.floats(0.0, 1e308) | st.floats(0.0, 1e4)
-
-
-@given(st.lists(st.tuples(*[_COUNT] * 6), min_size=2, max_size=40), st.floats(1e-6, 1e6))
-def test_whatever_a_server_counts_an_estimate_is_a_number_or_none(
-    pages: list[tuple[float | None, ...]], apart: float
-) -> None:
-    names = ("drafts", "drafted", "steps", "step_seconds", "iterations", "computed")
-    counted = [
-        Counters(place * apart, **dict(zip(names, page, strict=True))) for place, page in enumerate(pages)
-    ]
-    times = StepTimes()
-    for before, after in pairwise(counted):
-        if (found := window(before, after)) is not None:
-            for _ in range(10):
-                times.add(found)
-    for baseline in (BASELINE, times):
-        for one in estimates(times, [baseline]):
-            told = [value for value in one if value is not None]
-            assert all(isfinite(value) and value >= 0.0 for value in told)
-            if one.seconds is not None:
-                assert one.high is not None
-                assert one.low <= one.seconds <= one.high
 
 
 def test_without_iterations_the_batch_is_the_mean_number_of_sequences() -> None:
