@@ -115,10 +115,13 @@ _LATIN_WORDS: Final = Table(
 
 def _script(text: str) -> str | None:
     """The language or family of a text whose letters are mostly not Latin."""
-    counts = np.bincount(_SCRIPT_OF_UNIT.take(units(text)), minlength=len(_SCRIPTS) + 2).tolist()
+    numbers = _SCRIPT_OF_UNIT.take(units(text))
+    if numbers.max() <= 1:
+        return None
+    counts = np.bincount(numbers, minlength=len(_SCRIPTS) + 2).tolist()
     weights = [*map(mul, counts[2:], _WORTHS)]
     foreign = sum(weights)
-    if not foreign or foreign < _MIN_SHARE * (foreign + counts[1]):
+    if foreign < _MIN_SHARE * (foreign + counts[1]):
         return None
     return "kana" if weights[0] * 10 >= foreign else _NAMES[weights.index(max(weights))]
 

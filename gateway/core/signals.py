@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from math import log1p
 from operator import attrgetter
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -84,6 +84,7 @@ NAMES: Final = (
 )
 """What each number says, in order."""
 
+_ROW: Final = Struct(f"{len(NAMES)}f")
 _NO_TOOLS: Final = (0.0,) * (len(_BESIDE_TOOLS) + len(_WITH_TOOLS))
 _NO_OTHER_LANGUAGE: Final = (0.0,) * len(_IN_OTHER_LANGUAGES)
 _BY_RULE: Final = tuple(
@@ -157,4 +158,4 @@ def read(features: Features, rule: int) -> NDArray[np.float32]:
     Returns:
         One number for each of :data:`NAMES`.
     """
-    return np.frombuffer(array("f", _values(features, rule)), np.float32)
+    return np.frombuffer(_ROW.pack(*_values(features, rule)), np.float32)
