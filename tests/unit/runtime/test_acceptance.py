@@ -120,6 +120,20 @@ def test_other_peoples_work_is_told_from_ours_and_raises_an_alarm(caplog: pytest
     assert "its counters and its answers disagree on accepted tokens" in caplog.text
 
 
+def test_a_server_that_counts_nothing_of_what_answers_tell_raises_an_alarm(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = Served()
+    served.scrape()
+    for _ in range(5):
+        for _ in range(10):
+            served.answer("math", 4)
+            served.totals[2] = 0.0
+        served.scrape()
+    assert dict(served.acceptance.mismatches()) == {"b": -1.0}
+    assert "its counters and its answers disagree on accepted tokens by -100 %" in caplog.text
+
+
 def test_a_restart_with_another_n_forgets_what_was_measured() -> None:
     served = Served()
     served.scrape()
