@@ -7,19 +7,15 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from backends.sim import profiles
-from backends.sim.configuration import DATA_SETS
 from gateway import models
-from gateway.core.features import WORKLOADS, extract
+from gateway.core.features import extract
 from gateway.training.score import Guess, covered, score
 from gateway.wire.inbound import Malformed, view
 
@@ -90,55 +86,6 @@ def test_confidence_is_the_share_of_right_labels() -> None:
     share, right = covered(found, 0.6)
     assert share >= 0.9
     assert right >= 0.94
-
-
-def lost(pairs: Counter[tuple[str, str]], speeds: dict[str, list[float]]) -> float:
-    """Share of throughput lost by sending each request to the server that is fastest for its label.
-
-    Args:
-        pairs: How often a true label was given a label.
-        speeds: Tokens a second of each server, by true label.
-    """
-    best = {label: max(range(len(row)), key=row.__getitem__) for label, row in speeds.items()}
-    took = sum(count / speeds[truth][best[label]] for (truth, label), count in pairs.items())
-    needed = sum(count / speeds[truth][best[truth]] for (truth, _), count in pairs.items())
-    return 1 - needed / took
-
-
-def taken_for() -> Counter[tuple[str, str]]:
-    return Counter((guess.truth, guess.label) for guess in guesses(new_source))
-
-
-@pytest.mark.parametrize("target", profiles.targets())
-def test_wrong_labels_cost_hardly_any_of_the_published_throughput(target: str) -> None:
-    measured = [one for one in profiles.configurations(target) if one.cells]
-    speeds = {
-        label: [
-            fmean(one.cells[name].tokens_per_second for name, of in DATA_SETS.items() if of == label)
-            for one in measured
-        ]
-        for label in ("math", "code")
-    }
-    slower = min(speeds, key=lambda label: max(speeds[label]))
-    pairs: Counter[tuple[str, str]] = Counter()
-    for (truth, label), count in taken_for().items():
-        if truth in speeds:  # a label without published speeds goes where the slower of the two goes
-            pairs[truth, label if label in speeds else slower] += count
-    assert lost(pairs, speeds) < 0.005
-
-
-def test_wrong_labels_cost_little_where_workloads_differ_as_in_other_sources() -> None:
-    losses = []
-    for target in profiles.targets():
-        servers = [one for one in profiles.configurations(target) if one.cells]
-        for sequences in (1, 8, 32, 128):
-            speeds = {
-                label: [one.mean_accepted_length(label) / one.step(sequences) for one in servers]
-                for label in WORKLOADS
-            }
-            losses.append(lost(taken_for(), speeds))
-    assert fmean(losses) < 0.005
-    assert max(losses) < 0.015
 
 
 @pytest.mark.timeout(1200)
