@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from contextvars import Context
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_BATCH: Final = 2
-"""Records handled in one turn of the loop: a stream waits for at most this many."""
-
 
 class Consumers:
-    """A bounded queue of Records, read in turns of the loop: a task would cost a record more than its wait.
+    """A bounded queue of Records, of which each turn of the loop reads one: a stream waits for no more.
 
     Args:
         record_handlers: Called with each Record in turn, in this order. They must not block. One that
@@ -83,7 +80,7 @@ class Consumers:
 
     def _turn(self) -> None:
         queue = self._queue
-        for _ in range(min(_BATCH, len(queue))):
+        if queue:
             self._handle(queue.popleft())
         if queue:
             self._read_on()

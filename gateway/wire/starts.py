@@ -12,37 +12,32 @@ if TYPE_CHECKING:
 
     from uvicorn.server import ServerState
 
-STARTS: Final = 2
-"""Most requests that begin in one turn of the loop."""
-
 
 class Starts:
-    """Begins few requests in a turn of the loop: many that come at once hold up no answer under way."""
+    """Begins one request in a turn of the loop: many that come at once hold up no answer under way."""
 
-    __slots__ = ("_begun", "_loop", "_waiting")
+    __slots__ = ("_loop", "_turning", "_waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._begun = 0
+        self._turning = False
         self._waiting: deque[Callable[[], None]] = deque()
 
     def add(self, begin: Callable[[], None]) -> None:
         """Begin a request now, or when those before it have begun."""
-        if self._begun >= STARTS:
+        if self._turning:
             self._waiting.append(begin)
             return
-        if not self._begun:
-            self._loop.call_soon(self._turn)
-        self._begun += 1
+        self._turning = True
+        self._loop.call_soon(self._turn)
         begin()
 
     def _turn(self) -> None:
-        self._begun = 0
-        while self._waiting and self._begun < STARTS:
-            self._begun += 1
-            self._waiting.popleft()()
-        if self._begun:
+        if self._waiting:
             self._loop.call_soon(self._turn)
+            self._waiting.popleft()()
+        else:
+            self._turning = False
 
 
 _STARTS: Final[WeakKeyDictionary[ServerState, Starts]] = WeakKeyDictionary()
