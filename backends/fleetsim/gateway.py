@@ -260,7 +260,7 @@ class GatewayRouter:
         if service.limits.any and request.first >= 0.0:
             tpot = (request.ended - request.first) / max(1, request.output_tokens - 1)
             kept = service.limits.kept(request.first - request.arrived, tpot)
-        self._demand.ended(service.name, now, kept=kept)
+        self._demand.ended(service.name, request.arrived, kept=kept)
 
     def _tell(
         self, request: Request, told: _Told, at: float, steps: int, tokens: int, output: int | None
@@ -318,4 +318,6 @@ class GatewayRouter:
         limits = {service.name: service.limits for service in (*self._services, DEFAULT)}
         wanted = self._demand.wanted(limits, now)
         if known and wanted:
-            self._guide = Guide(plan={self._target: planner.plan(known, wanted, now)})
+            plan = planner.plan(known, wanted, now)
+            self._demand.planned(plan.since)
+            self._guide = Guide(plan={self._target: plan})

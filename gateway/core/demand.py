@@ -17,7 +17,13 @@ _HORIZON: Final = 30.0
 """Seconds over which rates are taken: longer than bursts, shorter than a change of the mix that matters."""
 
 _TELLING: Final = 20.0
-"""Answers of late below which the share that kept their limits is not told."""
+"""Answers below which the share that kept their limits is not told."""
+
+_ANSWERS: Final = 200.0
+"""Answers after which one has lost most of its weight in that share."""
+
+_SETTLED: Final = 30.0
+"""Seconds after a change of roles until requests tell of the new ones: what ran there before ends first."""
 
 _FORGOTTEN: Final = 1e-3
 """Requests of late below which a workload of a class is not wanted any more."""
@@ -38,8 +44,9 @@ class Demand:
 
     _counts: dict[tuple[str, str], _Count] = field(default_factory=dict)
     _in_flight: dict[str, int] = field(default_factory=dict)
-    _answers: dict[str, _Count] = field(default_factory=dict)
-    _kept: dict[str, _Count] = field(default_factory=dict)
+    _answers: dict[str, float] = field(default_factory=dict)
+    _kept: dict[str, float] = field(default_factory=dict)
+    _settled: float = -math.inf
     _since: float | None = None
 
     def arrived(self, service: str, classes: Mapping[str, float], now: float) -> None:
@@ -51,19 +58,25 @@ class Demand:
             count = self._counts.setdefault((service, workload), _Count())
             count.weight, count.at = count.decayed(now) + share, now
 
-    def ended(self, service: str, now: float, *, kept: bool | None = None) -> None:
+    def ended(self, service: str, arrived: float, *, kept: bool | None = None) -> None:
         """A request of a class is over, however it ended.
 
         Args:
             service: The class.
-            now: Monotonic seconds.
+            arrived: Monotonic seconds at which it came.
             kept: Whether its answer kept the limits of the class; None where there was none.
         """
         self._in_flight[service] = max(0, self._in_flight.get(service, 0) - 1)
-        if kept is not None:
+        if kept is not None and arrived >= self._settled:
             for counts, value in ((self._answers, 1.0), (self._kept, float(kept))):
-                count = counts.setdefault(service, _Count())
-                count.weight, count.at = count.decayed(now) + value, now
+                counts[service] = (1.0 - 1.0 / _ANSWERS) * counts.get(service, 0.0) + value
+
+    def planned(self, since: float) -> None:
+        """Roles are what they are since a time: answers to requests from before tell nothing of them."""
+        if since + _SETTLED > self._settled:
+            self._settled = since + _SETTLED
+            self._answers.clear()
+            self._kept.clear()
 
     def wanted(self, limits: Mapping[str, Limits], now: float) -> tuple[Wanted, ...]:
         """What is asked for now, by class; classes without requests of late are left out.
@@ -82,14 +95,17 @@ class Demand:
                 del self._counts[service, workload]
         return tuple(
             Wanted(
-                service, limits[service], known, float(self._in_flight.get(service, 0)), self._share(service)
+                service,
+                limits[service],
+                known,
+                float(self._in_flight.get(service, 0)),
+                self._share(service),
+                self._answers.get(service, 0.0),
             )
             for service, known in rates.items()
             if service in limits
         )
 
     def _share(self, service: str) -> float | None:
-        answers = self._answers.get(service)
-        if answers is None or answers.weight < _TELLING:
-            return None
-        return self._kept[service].weight / answers.weight
+        answers = self._answers.get(service, 0.0)
+        return self._kept[service] / answers if answers >= _TELLING else None

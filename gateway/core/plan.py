@@ -75,7 +75,8 @@ class Wanted:
         limits: What its answers must keep.
         rates: Requests a second by workload.
         in_flight: Requests of it in the gateway, those that wait included.
-        kept: Share of its answers of late that kept their limits; None where too few tell.
+        kept: Share of its answers under the present roles that kept their limits; None where too few tell.
+        answers: How many of them tell, discounted.
     """
 
     service: str
@@ -83,6 +84,7 @@ class Wanted:
     rates: Mapping[str, float]
     in_flight: float = 0.0
     kept: float | None = None
+    answers: float = 0.0
 
     def times(self, factor: float) -> Wanted:
         """The same, so many times as much."""
@@ -114,6 +116,7 @@ class Plan:
         prices: By configuration, output tokens a second that one more server of it would add.
         tokens_per_second: Output of the classes without limits that the plan expects, or of all without any.
         kept: Share of the demand with limits that can be held.
+        since: Monotonic seconds since when the roles are these.
     """
 
     roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -122,6 +125,7 @@ class Plan:
     prices: Mapping[str, float] = field(default_factory=dict)
     tokens_per_second: float = 0.0
     kept: float = 1.0
+    since: float = 0.0
 
     @property
     def words(self) -> tuple[str, ...]:

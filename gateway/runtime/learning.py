@@ -164,7 +164,7 @@ class Learning:
         target = record.decision.target
         demand = self._demand.get(target)
         if demand is not None:
-            demand.ended(record.decision.service, now, kept=self._kept(record))
+            demand.ended(record.decision.service, record.started, kept=self._kept(record))
         told = self._told.pop(record.request_id, None)
         taken = self._taken.get(record.backend, 0)
         if self._policy.learning.mode == FROZEN or taken >= ENOUGH:
@@ -275,6 +275,7 @@ class Learning:
             wanted = tuple(one.times(self._workers) for one in demand.wanted(limits, now))
             if kinds and wanted:
                 plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
+                demand.planned(plans[target].since)
                 servers = frozenset((name, one.model.fingerprint) for one in kinds for name in one.backends)
                 before, of = self._advised.get(target, (-math.inf, servers))
                 if now - before >= ADVISE_SECONDS or servers != of:

@@ -126,12 +126,15 @@ class Program:
             limits = limits.scaled(_WIDER)
         return found
 
-    def solve(self, counts: Counts | None = None, *, keeping: Counts | None = None) -> Solution:
+    def solve(
+        self, counts: Counts | None = None, *, keeping: Counts | None = None, within: Counts | None = None
+    ) -> Solution:
         """Find the best roles, or what given ones are worth.
 
         Args:
             counts: Servers by (configuration, role); None to choose them.
             keeping: Servers of classes with limits that keep their roles where they are chosen.
+            within: Servers that classes with limits may have at most.
 
         Raises:
             ValueError: The program has no solution, as the counts are not those of the servers.
@@ -139,7 +142,7 @@ class Program:
         if counts is None:
             counts = {(at, self.roles[0]): len(kind.backends) for at, kind in enumerate(self.kinds)}
             if len(self.roles) > 1:
-                found, _ = self._run(None, keeping or {})
+                found, _ = self._run(None, keeping or {}, within)
                 keys = [(kind, role) for kind in range(len(self.kinds)) for role in self.roles]
                 counts = {key: round(float(found.x[at])) for at, key in enumerate(keys)}
         found, flows = self._run(counts, {})
@@ -163,7 +166,9 @@ class Program:
                             first += bins
         return flows
 
-    def _run(self, counts: Counts | None, keeping: Counts) -> tuple[Any, list[_Flow]]:
+    def _run(
+        self, counts: Counts | None, keeping: Counts, within: Counts | None = None
+    ) -> tuple[Any, list[_Flow]]:
         from scipy.optimize import linprog  # noqa: PLC0415 - only who plans pays for the import
 
         flows, places = self._flows(), len(self.kinds) * len(self.roles)
@@ -173,7 +178,9 @@ class Program:
         cost, upper, equal = np.zeros(width), Rows(), Rows()
         bounds = np.tile([0.0, np.inf], (width, 1))
         bounds[extra:theta, 1] = 1.0
-        self._servers(upper, equal, bounds, counts, keeping)
+        self._servers(upper, equal, bounds, counts)
+        if counts is None:
+            self._bound(bounds, keeping, within)
         self._balance(flows, extra, (cost, upper, equal))
         integral = np.zeros(width)
         integral[:places] = counts is None
@@ -198,7 +205,6 @@ class Program:
         equal: Rows,
         bounds: NDArray[np.float64],
         counts: Counts | None,
-        keeping: Counts,
     ) -> None:
         """Every server has one role; how long it works in it is the row of that role."""
         for kind, of in enumerate(self.kinds):
@@ -209,8 +215,16 @@ class Program:
                 equal.one(total, column, 1.0)
                 if counts is not None:
                     bounds[column] = counts.get((kind, role), 0)
-                elif role != OPEN:
+
+    def _bound(self, bounds: NDArray[np.float64], keeping: Counts, within: Counts | None) -> None:
+        """Classes with limits have so many servers at least and at most."""
+        for kind in range(len(self.kinds)):
+            for place, role in enumerate(self.roles):
+                if role != OPEN:
+                    column = kind * len(self.roles) + place
                     bounds[column, 0] = keeping.get((kind, role), 0)
+                    if within is not None:
+                        bounds[column, 1] = within.get((kind, role), 0)
 
     def _balance(self, flows: list[_Flow], extra: int, into: tuple[NDArray[np.float64], Rows, Rows]) -> None:
         """What is wanted is served or falls short, and takes its time; ``extra`` is the first shortfall."""

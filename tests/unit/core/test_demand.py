@@ -50,5 +50,23 @@ def test_the_share_of_answers_that_kept_their_limits_is_told_once_there_are_enou
         demand.arrived("chat", {"code": 1.0}, float(tick) / 10)
         demand.ended("chat", float(tick) / 10, kept=tick % 4 != 0)
         (chat,) = demand.wanted(LIMITS, float(tick) / 10)
-        assert (chat.kept is None) == (tick < 20)
+        assert (chat.kept is None) == (chat.answers < 20.0)
     assert chat.kept == pytest.approx(0.75, abs=0.02)
+    assert chat.answers == pytest.approx(40.0, rel=0.1)
+
+
+def test_answers_to_requests_from_before_a_change_of_roles_tell_nothing_of_the_new_ones() -> None:
+    demand = Demand()
+
+    def ended(since: int, *, kept: bool) -> float | None:
+        for at in range(since, since + 50):
+            demand.arrived("chat", {"code": 1.0}, float(at))
+            demand.ended("chat", float(at), kept=kept)
+        return demand.wanted(LIMITS, since + 50.0)[0].kept
+
+    assert ended(0, kept=False) == 0.0
+    demand.planned(50.0)
+    assert ended(25, kept=False) is None
+    assert ended(100, kept=True) == 1.0
+    demand.planned(50.0)
+    assert ended(150, kept=True) == 1.0, "the roles are the same"

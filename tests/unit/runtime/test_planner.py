@@ -78,10 +78,10 @@ def test_a_class_whose_answers_miss_their_limits_gets_more_room_and_gives_it_bac
     first = planner.plan(FOUR, [CHAT, BULK], 0.0)
     (server,) = first.roles["chat"]
     for at in range(1, 8):
-        missed = planner.plan(FOUR, [replace(CHAT, kept=0.7), BULK], at * (LOOK + 1.0))
+        missed = planner.plan(FOUR, [replace(CHAT, kept=0.7, answers=100.0), BULK], at * (LOOK + 1.0))
     assert len(missed.roles["chat"]) > 1 or missed.caps[server] < first.caps[server]
     for at in range(8, 60):
-        again = planner.plan(FOUR, [replace(CHAT, kept=1.0), BULK], at * (LOOK + 1.0))
+        again = planner.plan(FOUR, [replace(CHAT, kept=1.0, answers=100.0), BULK], at * (LOOK + 1.0))
     assert len(again.roles["chat"]) == 1
     (server,) = again.roles["chat"]
     assert again.caps[server] >= first.caps[next(iter(first.caps))]
@@ -90,7 +90,7 @@ def test_a_class_whose_answers_miss_their_limits_gets_more_room_and_gives_it_bac
 def test_what_is_as_it_should_be_is_left_alone() -> None:
     planner = Planner()
     first = planner.plan(FOUR, [CHAT, BULK], 0.0)
-    assert planner.plan(FOUR, [replace(CHAT, kept=0.95), BULK], 20.0).caps == first.caps
+    assert planner.plan(FOUR, [replace(CHAT, kept=0.92, answers=100.0), BULK], 20.0).caps == first.caps
 
 
 def test_where_limits_are_missed_servers_are_added_and_none_is_swapped() -> None:
@@ -110,3 +110,34 @@ def test_for_little_a_class_does_not_move_to_other_servers() -> None:
     better = replace(other, other_steps_per_token=0.36)
     later = planner.plan([Kind(("a", "b"), MODEL), Kind(("c", "d"), better)], [CHAT, BULK], DWELL + 1.0)
     assert later.roles == first.roles
+
+
+def test_a_few_misses_among_few_answers_are_chance() -> None:
+    planner = Planner()
+    first = planner.plan(FOUR, [CHAT, BULK], 0.0)
+    assert planner.plan(FOUR, [replace(CHAT, kept=0.85, answers=20.0), BULK], 20.0).caps == first.caps
+    assert planner.plan(FOUR, [replace(CHAT, kept=0.85, answers=200.0), BULK], 40.0).caps != first.caps
+
+
+def test_where_answers_keep_their_limits_a_forecast_alone_adds_no_server() -> None:
+    more = replace(CHAT, rates={"chat": 14.0})
+    for kept, servers in ((None, 2), (0.92, 1)):
+        planner = Planner()
+        planner.plan(FOUR, [CHAT, BULK], 0.0)
+        later = planner.plan(FOUR, [replace(more, kept=kept, answers=100.0), BULK], URGENT + 1.0)
+        assert len(later.roles["chat"]) == servers
+
+
+def test_servers_are_given_back_before_they_are_swapped() -> None:
+    two = replace(MODEL, fingerprint="two")
+    planner = Planner()
+    first = planner.plan([Kind(("a", "b"), MODEL), Kind(("c", "d"), two)], [BUSY, BULK], 0.0)
+    better = replace(two, other_steps_per_token=0.42)
+    later = planner.plan([Kind(("a", "b"), MODEL), Kind(("c", "d"), better)], [CHAT, BULK], DWELL + 1.0)
+    assert later.roles["chat"] < first.roles["chat"]
+
+
+def test_a_plan_says_since_when_its_roles_hold() -> None:
+    planner = Planner()
+    assert planner.plan(FOUR, [CHAT, BULK], 3.0).since == 3.0
+    assert planner.plan(FOUR, [CHAT, BULK], 8.0).since == 3.0
