@@ -25,6 +25,7 @@ class Results:
         self._rounds: dict[Cell, list[Round]] = defaultdict(list)
         self._measured: dict[Cell, Measured] = {}
         self._scatter: dict[Cell, Scatter] = {}
+        self._drift: Scatter | None = None
 
     def add(self, finished: Round, samples: Iterable[Sample]) -> None:
         """Take in a round and its samples."""
@@ -32,6 +33,7 @@ class Results:
         self._samples[finished.cell] += samples
         self._measured.pop(finished.cell, None)
         self._scatter.pop(finished.cell, None)
+        self._drift = None
 
     def get(self, cell: Cell) -> Measured | None:
         """A cell, None before its first round."""
@@ -73,12 +75,15 @@ class Results:
 
         What the requests of a round share (clocks, other programs, a server's state) is not in their spread.
         """
+        if self._drift is not None:
+            return self._drift
         total = Scatter()
         for cell, rounds in self._rounds.items():
             if len(rounds) > 1:
                 if cell not in self._scatter:
                     self._scatter[cell] = scatter(self._samples[cell])
                 total = total.plus(self._scatter[cell])
+        self._drift = total
         return total
 
     def agreement(self, cell: Cell) -> Agreement | None:

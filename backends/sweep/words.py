@@ -111,9 +111,9 @@ def _fleet(evidence: Evidence, choice: Choice, plans: Sequence[FleetPlan]) -> st
             parts.append(f"{at}, which could give {plan.gain:.1%} over {number} of {name(best)}")
     if not parts:
         return ""
-    servers = sum(plans[0].chosen.servers.values())
-    rest = _baseline_costs(choice, servers) + _not_planned(evidence)
-    return f"For {servers} servers: {'; '.join(parts)}.{rest}"
+    total = sum(plans[0].chosen.servers.values())
+    rest = _baseline_costs(choice, total) + _not_planned(evidence)
+    return f"For {total} servers: {'; '.join(parts)}.{rest}"
 
 
 def _baseline_costs(choice: Choice, servers: int) -> str:

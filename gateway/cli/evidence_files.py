@@ -159,9 +159,9 @@ def write(
     texts["policy.yaml"] = policy(choice, middle, [wanted.served_model], found.target, prior=whole)
     try:
         for name, text in texts.items():
-            whole = out / f"{name}.new"
-            whole.write_text(text, encoding="utf-8")
-            whole.replace(out / name)
+            beside = out / f"{name}.new"
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(out / name)
     except OSError as error:
         complain(f"{out}: {error.strerror}; what was measured is safe: free some space and run it again")
         return None
