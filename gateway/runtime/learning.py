@@ -159,7 +159,6 @@ class Learning:
 
     def on_record(self, record: Record) -> None:
         """Take in a finished request."""
-        now = self._now()
         self.homes.on_record(record)
         target = record.decision.target
         demand = self._demand.get(target)

@@ -23,8 +23,9 @@ SWAP: Final = 0.2
 """The same for servers that get a class with limits in place of others."""
 
 SLACK: Final = (0.2, 0.3)
-"""Share of the demand with limits that present roles may fall short by more than the best would: the program is
-asked for more than there is, and rates of late are noisy. The second holds where answers do keep their limits."""
+"""Share of the demand with limits that present roles may fall short by more than the best would: the program
+is asked for more than there is, and rates of late are noisy. The second holds where answers do keep their
+limits."""
 
 DWELL: Final = 60.0
 """Seconds between two changes of roles, except where limits are missed."""
@@ -33,8 +34,8 @@ URGENT: Final = 10.0
 """The same where they are."""
 
 KEPT: Final = (0.90, 0.93)
-"""Share of the answers that keep their limits between which a plan is as it should be: nine of ten are meant to,
-and more than that costs what has no limits."""
+"""Share of the answers that keep their limits between which a plan is as it should be: nine of ten are meant
+to, and more than that costs what has no limits."""
 
 FACTORS: Final = (0.75, 1.2)
 """Least and most that limits are multiplied by in a plan, for what the models do not know."""
