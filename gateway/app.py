@@ -178,6 +178,7 @@ class Gateway:
             sessions=sessions,
             learning=self._learning,
             agreement=self._agreement,
+            acceptance=self._acceptance,
             draft_latency=self._draft_latency,
             exposition=self._telemetry.page,
             seed=settings.seed,

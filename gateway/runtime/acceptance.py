@@ -200,6 +200,19 @@ class Acceptance:
             if one.mean_accepted_length is not None and one.workload != OTHERS:
                 yield one[:3], one.mean_accepted_length
 
+    def as_json(self) -> dict[str, dict[str, dict[str, float | str | None]]]:
+        """Mean accepted lengths by backend, workload and grade; ``others`` is what did not come through here.
+
+        A grade that cannot tell is None, and ``why_not`` is the reason code; one without requests is absent.
+        """
+        told: dict[str, dict[str, dict[str, float | str | None]]] = {}
+        for one in self.known():
+            grades = told.setdefault(one.backend, {}).setdefault(one.workload or "others", {})
+            grades[one.grade] = one.mean_accepted_length
+            if one.why_not:
+                grades["why_not"] = one.why_not
+        return told
+
     def ages(self, now: float) -> Iterator[tuple[str, float]]:
         """Seconds since each backend's counters were read."""
         for name, server in tuple(self._servers.items()):

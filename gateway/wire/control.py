@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.core.fleet import BackendState
     from gateway.policy.explain import Explanation
     from gateway.policy.problems import Problem
+    from gateway.runtime.acceptance import Acceptance
     from gateway.runtime.agreement import Agreement
     from gateway.runtime.draft_latency import DraftLatency
     from gateway.runtime.fleet import Fleet
@@ -84,6 +85,7 @@ class Control:
         sessions: Tells what the answers before a request were.
         learning: What was learnt of the servers.
         agreement: How well the classifier does.
+        acceptance: How far drafts are accepted, by grade.
         draft_latency: What drafting takes.
         exposition: Gives all metrics and their content type, in the format an ``Accept`` header asks for.
         seed: Of the routing draws.
@@ -96,6 +98,7 @@ class Control:
     sessions: Sessions
     learning: Learning
     agreement: Agreement
+    acceptance: Acceptance
     draft_latency: DraftLatency
     exposition: Callable[[str], tuple[bytes, str]]
     seed: int
@@ -149,6 +152,7 @@ class Control:
                 "backends": [_backend_status(state, now) for state in snapshot.states],
             },
             "classifier": self.agreement.as_json(),
+            "acceptance": self.acceptance.as_json(),
             "draft_latency": self.draft_latency.as_json(),
             "learning": self.learning.as_json(),
             "retries": {"left": round(self.fleet.retries_left, 1), "denied": self.fleet.denied},

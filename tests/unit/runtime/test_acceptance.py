@@ -120,6 +120,38 @@ def test_other_peoples_work_is_told_from_ours_and_raises_an_alarm(caplog: pytest
     assert "its counters and its answers disagree on accepted tokens" in caplog.text
 
 
+def test_all_grades_are_told_with_the_reason_where_one_cannot_tell() -> None:
+    served = Served()
+    served.scrape()
+    for _ in range(30):
+        for workload, length in (("math", 4), ("chat", 2)) * 3:
+            served.answer(workload, length)
+        served.scrape()
+    assert served.acceptance.as_json() == {
+        "b": {
+            workload: {
+                "exact": length,
+                "stream": length,
+                "counters": None,
+                "why_not": "not_identifiable",
+            }
+            for workload, length in (("math", 4.0), ("chat", 2.0))
+        }
+    }
+
+
+def test_what_others_send_is_told_apart_and_a_grade_without_requests_is_absent() -> None:
+    served = Served()
+    served.scrape()
+    for second in range(30):
+        for number in range(10):
+            served.answer("math", 4 if number >= second % 7 else 2, ours=number >= second % 7, exact=False)
+        served.scrape()
+    told = served.acceptance.as_json()["b"]
+    assert told["math"] == {"stream": 4.0, "counters": pytest.approx(4.0, rel=0.03)}
+    assert told["others"] == {"counters": pytest.approx(2.0, rel=0.05)}
+
+
 def test_a_server_that_counts_nothing_of_what_answers_tell_raises_an_alarm(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -13,6 +13,7 @@ from gateway.core.budget import BudgetSettings
 from gateway.core.outcome import Attempt
 from gateway.policy.learned import parse
 from gateway.runtime import clock
+from gateway.runtime.acceptance import Acceptance
 from gateway.runtime.agreement import Agreement
 from gateway.runtime.draft_latency import DraftLatency
 from gateway.runtime.fleet import Fleet
@@ -46,6 +47,7 @@ def control(fleet):
         sessions=Sessions(),
         learning=Learning(fleet, config.policy),
         agreement=Agreement(config.policy.classifier),
+        acceptance=Acceptance(),
         draft_latency=DraftLatency(lambda: fleet.snapshot),
         exposition=lambda accept: (accept.encode(), "text/plain"),
         seed=0,
