@@ -28,6 +28,8 @@ print("loading", MODEL, flush=True)
 if FAULT == "refuse":
     print("ValueError: no such draft", file=sys.stderr, flush=True)
     sys.exit(1)
+if FAULT == "never":
+    signal.pause()
 if FAULT == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if FAULT == "worker":

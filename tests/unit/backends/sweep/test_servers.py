@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,12 @@ METHODS = frozenset({"ngram"})
 
 
 def launched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str = "none", *, free=lambda _host, _port: True
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str = "none",
+    *,
+    free=lambda _host, _port: True,
+    ready: float = 20.0,
 ) -> tuple[Launched, list[str]]:
     """Servers that are a script which looks like vLLM."""
     port = next(one for one in range(23_000, 30_000) if port_is_free("127.0.0.1", one))
@@ -34,7 +40,7 @@ def launched(
     draft = LaunchSpec("two", "some/model", "served", method="ngram", draft_tokens=2, port=port)
     machine = Machine("cpu", Engine(sys.executable, "0.32.0", "cpu", METHODS), None, free)
     said: list[str] = []
-    patience = Patience(ready=20.0, stop=1.0, poll=0.05)
+    patience = Patience(ready=ready, stop=1.0, poll=0.05)
     return (
         Launched(
             {"none": spec, "ngram": draft},
@@ -67,6 +73,23 @@ async def test_a_server_that_does_not_start_is_told_with_the_end_of_its_log(
     with pytest.raises(
         NoServerError, match=r"exit code 1 before it was ready(.|\n)*ValueError: no such draft"
     ):
+        async with servers.open(BASELINE):
+            pass
+
+
+async def test_a_server_that_is_never_ready_is_waited_for_only_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, _ = launched(tmp_path, monkeypatch, "never", ready=1.0)
+    with pytest.raises(NoServerError, match="not ready"):
+        async with servers.open(BASELINE):
+            pass
+
+
+async def test_a_port_that_somebody_else_has_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, _ = launched(tmp_path, monkeypatch, free=port_is_free)
+    place = ("127.0.0.1", servers.spec(BASELINE).port)
+    with socket.create_server(place), pytest.raises(NoServerError, match="port"):
         async with servers.open(BASELINE):
             pass
 
