@@ -45,9 +45,11 @@ def _block(spec: LaunchSpec, target: Checkpoint | None, draft: Checkpoint | None
     published = spec.known.block_size(spec.draft) if spec.draft else None
     block = said or spec.block_size or published
     if spec.block_size and (other := said or published) and other != spec.block_size:
-        wrong = f"launch.block_size is {spec.block_size}, and the draft's block has {other}"
-        yield Finding(spec.name, wrong, "remove launch.block_size")
-        block = other
+        holds = spec.draft or spec.target
+        wrong = f"launch.block_size is {spec.block_size}, and the block of {holds} has {other}"
+        if said is None:
+            wrong += ", as far as is known"
+        yield Finding(spec.name, wrong, "remove launch.block_size", warning=said is None)
     if block:
         yield from _within(spec, block, target)
         return

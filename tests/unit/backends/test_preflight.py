@@ -439,8 +439,8 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
     ),
     (
         "a block other than the published draft's", server("dflash", 31, "z-lab/Qwen3-8B-DFlash-b16", block_size=32), MACHINE,
-        ("launch.block_size is 32, and the draft's block has 16; remove launch.block_size\n"
-        "31 draft tokens do not fit a block of 16, of which one is the anchor; set draft_tokens to 15 at most"),
+        ("warning: launch.block_size is 32, and the block of z-lab/Qwen3-8B-DFlash-b16 has 16, as far as is known; "
+        "remove launch.block_size"),
     ),
     (
         "refusals that the file lacks",
@@ -840,6 +840,14 @@ def test_checkpoints_that_do_not_fit_are_told_apart(
     )
     baseline = replace(BASE, target=names["target"])
     assert found(spec, MACHINE, baseline) == [message.format(**names)]
+
+
+def test_a_block_that_the_config_contradicts(tmp_path: Path) -> None:
+    draft = checkpoint(tmp_path / "draft", DFLASH)
+    assert found(server("dflash", 9, draft, block_size=16)) == [
+        f"launch.block_size is 16, and the block of {draft} has 8; remove launch.block_size",
+        "9 draft tokens do not fit a block of 8, of which one is the anchor; set draft_tokens to 7 at most",
+    ]
 
 
 def test_the_table_is_as_long_as_it_should_be() -> None:

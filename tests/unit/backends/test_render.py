@@ -239,6 +239,7 @@ def test_a_compose_file_is_of_one_machine() -> None:
 
 
 def test_a_server_without_gpus_of_its_own_can_be_composed() -> None:
+    assert "deploy" not in manifests.compose([LaunchSpec("a", "t", "t", image="me/vllm")], "cpu")
     assert "device_ids: []" in manifests.compose([LaunchSpec("a", "t", "t", gpus=())], "cuda")
 
 
