@@ -57,8 +57,21 @@ def _print(
     console.print(_matrix(answers))
     if agreement:
         console.print(_watched(agreement))
-    said = ", ".join(drifted)
-    typer.echo(f"Drifted: {said}." if drifted else "As many answers agree with their labels as usually do.")
+    typer.echo(_verdict(agreement, drifted))
+
+
+def _verdict(agreement: dict[str, dict[str, Any]], drifted: list[str]) -> str:
+    from gateway.core.agreement import BLOCK, REFERENCE
+
+    compared = [label for label, one in agreement.items() if one["last"]["share"] is not None]
+    if drifted:
+        return f"Drifted: {', '.join(drifted)}."
+    if compared:
+        return f"As many answers agree with their labels as usually do: {', '.join(sorted(compared))}."
+    return (
+        f"Nothing to compare yet: of each workload that is guessed, the first {REFERENCE} answers tell how many "
+        f"usually agree, and each {BLOCK} after them are compared with those."
+    )
 
 
 def _matrix(answers: dict[str, dict[str, int]]) -> Table:
@@ -66,7 +79,9 @@ def _matrix(answers: dict[str, dict[str, int]]) -> Table:
 
     from gateway.core.answer import NATURES
 
-    table = Table("taken for", *NATURES, title="What answers show", title_justify="left")
+    table = Table("taken for", title="What answers show", title_justify="left")
+    for nature in NATURES:
+        table.add_column(nature, justify="right")
     for label, counts in sorted(answers.items()):
         table.add_row(label, *(str(counts.get(nature, 0)) for nature in NATURES))
     return table
@@ -75,14 +90,19 @@ def _matrix(answers: dict[str, dict[str, int]]) -> Table:
 def _watched(agreement: dict[str, dict[str, Any]]) -> Table:
     from rich.table import Table
 
-    table = Table("taken for", "usually agree", "of the last 200", "fall in standard errors", "")
+    from gateway.core.agreement import BLOCK
+
+    table = Table("taken for")
+    for name in ("usually agree", f"of the last {BLOCK}", "fall in standard errors"):
+        table.add_column(name, justify="right")
+    table.add_column("")
     for label, one in sorted(agreement.items()):
         usual, last = one["reference"], one["last"]
         table.add_row(
             label,
             f"{usual['share']:.1%} of {usual['answers']}",
-            "" if last["share"] is None else f"{last['share']:.1%}",
-            f"{one['standard_errors']:.1f}",
+            "–" if last["share"] is None else f"{last['share']:.1%}",
+            "–" if last["share"] is None else f"{one['standard_errors']:.1f}",
             "drifted" if one["drifted"] else "",
         )
     return table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.files import FLEET, POLICY, load_config, read_text, refuse
+from gateway.cli.files import FLEET, POLICY, load_config, read_bytes, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +87,7 @@ def explain(
     if prompt is not None and request is None:
         body = _chat(prompt, model, config)
     elif request is not None and prompt is None:
-        body = sys.stdin.buffer.read() if request == STDIN else read_text(request).encode()
+        body = sys.stdin.buffer.read() if request == STDIN else read_bytes(request)
     else:
         refuse("give either a request body or --prompt")
     endpoint = endpoint or _endpoint(body)

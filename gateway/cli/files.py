@@ -22,12 +22,18 @@ def refuse(message: str) -> NoReturn:
     raise typer.Exit(BAD_INPUT)
 
 
+def read_bytes(path: Path) -> bytes:
+    """Content of a file; the command ends with exit code 2 where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        refuse(f"{path}: {error.strerror}")
+
+
 def read_text(path: Path) -> str:
     """Content of a text file; the command ends with exit code 2 where it cannot be read."""
     try:
-        return path.read_bytes().decode()
-    except OSError as error:
-        refuse(f"{path}: {error.strerror}")
+        return read_bytes(path).decode()
     except UnicodeDecodeError as error:
         refuse(f"{path}: not UTF-8 text, at byte {error.start}")
 

@@ -77,7 +77,16 @@ def test_without_drift_all_is_well() -> None:
     with gateway(status({**CLASSIFIER, "agreement": {"math": watch(0.9)}})) as url:
         done = run(url)
     assert done.exit_code == 0
-    assert done.stdout.rstrip().endswith("As many answers agree with their labels as usually do.")
+    assert done.stdout.rstrip().endswith("As many answers agree with their labels as usually do: math.")
+
+
+def test_before_there_is_a_full_block_nothing_is_compared() -> None:
+    with gateway(status({**CLASSIFIER, "agreement": {"math": watch(None)}})) as url:
+        done = run(url)
+    assert done.exit_code == 0
+    assert "Nothing to compare yet: the first 500 answers" in done.stdout
+    (row,) = (line for line in done.stdout.splitlines() if "90.0%" in line)
+    assert row.replace("│", " ").split() == ["math", "90.0%", "of", "500", "–", "–"]
 
 
 def test_a_gateway_that_has_answered_nothing_says_so() -> None:
@@ -90,7 +99,8 @@ def test_answers_to_own_labels_alone_are_shown_without_a_verdict_on_them() -> No
     with gateway(status({"answers": {"legal": {"text": 1}}, "agreement": {}})) as url:
         done = run(url)
     assert done.exit_code == 0
-    assert "usually agree" not in done.stdout
+    assert "of the last" not in done.stdout
+    assert "Nothing to compare yet" in done.stdout
 
 
 def test_the_same_as_json() -> None:

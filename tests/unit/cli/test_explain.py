@@ -191,3 +191,17 @@ def test_a_rule_by_path_sees_the_usual_path_or_the_one_given(tmp_path: Path) -> 
     files = ("--policy", str(policy), "--prompt", "hello")
     assert told(*files)["workload"] == "new"
     assert told(*files, "--path", "/old/chat")["workload"] == "old"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'""', b'"  \\n "', b"null", '"🙂🎉👍🏽"'.encode(), b'"' + b"aGVsbG8gd29ybGQ" * 5000 + b'"',
+        b'"\xff\xfe caf\xe9"', b'[{"type": "image_url", "image_url": {"url": "x"}}, {"type": "input_audio"}]',
+    ],
+    ids=["empty", "spaces", "null", "emoji", "base64", "no UTF-8", "image and audio"],
+)  # fmt: skip
+def test_odd_content_has_a_place_to_go_too(tmp_path: Path, content: bytes) -> None:
+    body = tmp_path / "body.json"
+    body.write_bytes(b'{"model": "gemma-4-31b", "messages": [{"role": "user", "content": ' + content + b"}]}")
+    assert told(str(body))["workload"]
