@@ -69,7 +69,7 @@ def _verdict(agreement: dict[str, dict[str, Any]], drifted: list[str]) -> str:
     if compared:
         return f"As many answers agree with their labels as usually do: {', '.join(sorted(compared))}."
     return (
-        f"Nothing to compare yet: of each workload that is guessed, the first {REFERENCE} answers tell how many "
+        f"Nothing to compare yet: the first {REFERENCE} answers of a workload that was guessed tell how many "
         f"usually agree, and each {BLOCK} after them are compared with those."
     )
 
