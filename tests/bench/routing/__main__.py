@@ -24,11 +24,14 @@ from tests.bench.routing.store import Store
 EPILOG = """
 example:
   make bench-routing ARGS="--quick"
-  make bench-routing ARGS="--bars 1,6 --seeds 5 --cells"
+  make bench-routing ARGS="--bars 12,1,6 --seeds 5 --cells"
+  make bench-routing ARGS="--merge there.jsonl --for 0.1"
 
-Results are kept in --store and used again as long as the code they came from is the same, so a run that was
-stopped goes on where it was. Exit codes: 0 every bar is met, 1 one is missed, 2 bad arguments, 3 stopped
-before all was run.
+Bars are run in the order in which they are named, one seed of all cells before the next, so that a run that is
+stopped has told most. Results are kept in --store and used again as long as the code they came from is the same:
+the same command goes on where it was, and --merge takes in those of runs elsewhere. A table is printed of the cells
+and seeds that are complete. Exit codes: 0 every bar is met, 1 one is missed, 2 bad arguments, 3 stopped before all
+was run.
 """
 INCOMPLETE = 3
 
@@ -47,7 +50,12 @@ def parse():
     parser.add_argument("--seeds", type=int, default=5, help="seeds for each cell and policy")
     parser.add_argument("--held-out", action="store_true", help="only the engines that no learner assumes")
     parser.add_argument("--cells", action="store_true", help="print every cell too")
-    parser.add_argument("--only", default="", help="only cells whose name has this in it")
+    parser.add_argument(
+        "--only", default="", help="only cells whose name has one of these in it, with commas"
+    )
+    parser.add_argument(
+        "--merge", nargs="+", default=(), metavar="FILE", help="stores of other runs to take in"
+    )
     parser.add_argument("--for", type=float, default=0.0, dest="seconds", help="stop after so many seconds")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--store", default=".bench-routing/results.jsonl", help="where results are kept")
@@ -57,30 +65,39 @@ def parse():
 
 def chosen(args):
     found = [*([] if args.held_out else (*bars.BARS, bars.REPLAY, bars.TALKS)), *bars.HELD_OUT]
-    wanted = {int(number) for number in args.bars.split(",") if number}
-    return [bar for bar in found if not wanted or bar.number in wanted]
+    wanted = [int(number) for number in args.bars.split(",") if number]
+    if not wanted:
+        return found
+    return sorted((bar for bar in found if bar.number in wanted), key=lambda bar: wanted.index(bar.number))
 
 
 def cells_of(bar, args):
     names = bar.quick if args.quick else tuple(bar.cells)
-    return {name: bar.cells[name] for name in names if args.only in name}
+    return {name: bar.cells[name] for name in names if any(part in name for part in args.only.split(","))}
+
+
+def seeds_of(args):
+    return range(1, 2 if args.quick else args.seeds + 1)
+
+
+def jobs_of(bar, cell, seed):
+    """By policy."""
+    policies = bar.policies if cell["kind"] != "advice" else ("learned",)
+    return {policy: {**cell, "policy": policy, "seed": seed} for policy in policies}
 
 
 def every(bar, args):
-    """(cell, policy, job) for all that has to be run."""
-    seeds = 1 if args.quick else args.seeds
-    for name, cell in cells_of(bar, args).items():
-        for policy in bar.policies if cell["kind"] != "advice" else ("learned",):
-            for seed in range(1, seeds + 1):
-                yield name, policy, {**cell, "policy": policy, "seed": seed}
+    """All jobs that have to be run, one seed of all cells after the other."""
+    for seed in seeds_of(args):
+        for cell in cells_of(bar, args).values():
+            yield from jobs_of(bar, cell, seed).values()
 
 
 def collect(args, console):
     """Run what is not known yet."""
-    store = Store(args.store)
-    wanted = {json.dumps(job, sort_keys=True): job for bar in chosen(args) for _, _, job in every(bar, args)}
+    store = Store(args.store, args.merge)
+    wanted = {json.dumps(job, sort_keys=True): job for bar in chosen(args) for job in every(bar, args)}
     missing = [job for job in wanted.values() if store.get(job) is None]
-    missing.sort(key=lambda job: job["policy"] == "learned")  # what changes least is known first
     console.print(f"{len(wanted)} runs, {len(wanted) - len(missing)} of them known already")
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
@@ -106,13 +123,22 @@ def collect(args, console):
 
 
 def judged(bar, args, store):
+    """One line of the table from what is complete: cells and seeds that all policies ran; None without any."""
     figures = {}
-    for name, policy, job in every(bar, args):
-        figures.setdefault(name, {}).setdefault(policy, []).append(store.get(job))
+    for name, cell in cells_of(bar, args).items():
+        for seed in seeds_of(args):
+            found = {policy: store.get(job) for policy, job in jobs_of(bar, cell, seed).items()}
+            if None not in found.values():
+                for policy, one in found.items():
+                    figures.setdefault(name, {}).setdefault(policy, []).append(one)
+    if not figures:
+        return None
     criteria = bar.judge(figures)
+    runs = sum(len(found["learned"]) for found in figures.values())
     return {
         "bar": bar.number,
         "title": bar.title,
+        "complete": f"{runs} of {len(cells_of(bar, args)) * len(seeds_of(args))}",
         "criteria": [
             {
                 "what": one.what, "value": one.value, "least": one.least, "at_most": one.at_most, "met": one.met,
@@ -132,11 +158,7 @@ def judged(bar, args, store):
 def main():
     args, console = parse(), Console(width=150)
     store = collect(args, console)
-    left = sum(store.get(job) is None for bar in chosen(args) for _, _, job in every(bar, args))
-    if left:
-        console.print(f"{left} runs are left; the same command goes on with them")
-        raise SystemExit(INCOMPLETE)
-    results = [judged(bar, args, store) for bar in chosen(args) if cells_of(bar, args)]
+    results = [found for bar in chosen(args) if (found := judged(bar, args, store))]
     if args.cells:
         for result in results:
             console.print(report.cells(result))
@@ -146,6 +168,9 @@ def main():
     seeds = 1 if args.quick else args.seeds
     target.write_text(json.dumps({"seeds": seeds, "bars": results}, indent=1) + "\n", encoding="utf-8")
     console.print(f"as JSON: {args.json}")
+    if left := sum(store.get(job) is None for bar in chosen(args) for job in every(bar, args)):
+        console.print(f"{left} runs are left; the same command goes on with them")
+        raise SystemExit(INCOMPLETE)
     met = all(one["met"] for result in results for one in result["criteria"])
     raise SystemExit(0 if met else 1)
 

@@ -74,12 +74,27 @@ def ratios(figures, key, rivals, *, lower=False):
     return found
 
 
-def shares(half, every, best_half, best_every, *, reach, reach_ratio):
+def least(what, values, bound, reach=None):
+    """The least of some figures against a bound; nothing where no cell has told yet."""
+    return [Criterion(what, min(values), bound, reach)] if (values := list(values)) else []
+
+
+def most(what, values, bound, reach=None):
+    """The same of the most of them."""
+    return [Criterion(what, max(values), bound, reach, at_most=True)] if (values := list(values)) else []
+
+
+def half(what, values, bound, reach=None):
+    """The same of their median."""
+    return [Criterion(what, median(values), bound, reach)] if (values := list(values)) else []
+
+
+def shares(middle, every, best_half, best_every, *, reach, reach_ratio):
     def judge(figures):
         share = over(figures, "learned", "share")
         ratio = ratios(figures, "tokens", PEERS)
         return [
-            Criterion("share of the optimum, median", median(share.values()), half, reach),
+            Criterion("share of the optimum, median", median(share.values()), middle, reach),
             Criterion("share of the optimum, least", min(share.values()), every),
             Criterion("x best peer, least", min(ratio.values()), best_every),
             Criterion("x best peer, median", median(ratio.values()), best_half, reach_ratio),
@@ -168,9 +183,9 @@ def judge_homogeneous(figures):
     ratio = ratios(measured, "tokens", ("least requests",))
     said = over({cell: runs for cell, runs in figures.items() if "says" in cell}, "learned", "routing")
     return [
-        Criterion("x least requests, least", min(ratio.values()), 0.98, 0.99),
-        Criterion("x least requests, median", median(ratio.values()), 0.98, 0.99),
-        Criterion("gain of routing that the product claims, most", max(said.values()), 0.02, at_most=True),
+        *least("x least requests, least", ratio.values(), 0.98, 0.99),
+        *half("x least requests, median", ratio.values(), 0.98, 0.99),
+        *most("gain of routing that the product claims, most", said.values(), 0.02),
     ]
 
 
@@ -187,8 +202,8 @@ def advised():
 
 def judge_advised(figures):
     off, chosen = over(figures, "learned", "off"), over(figures, "learned", "of_best")
-    most, named = over(figures, "learned", "most"), over(figures, "learned", "named")
-    worth = [named[cell] for cell in most if most[cell] > CLEAR]
+    gains, named = over(figures, "learned", "most"), over(figures, "learned", "named")
+    worth = [named[cell] for cell in gains if gains[cell] > CLEAR]
     found = [
         Criterion("points between said and seen gain, most", max(off.values()), 0.03, 0.02, at_most=True),
         Criterion("named configuration / best, least", min(chosen.values()), 0.98),
@@ -254,8 +269,8 @@ def judge_domains(figures):
     ratio = ratios(figures, "tokens", PEERS)
     return [
         Criterion("share of the optimum, least", min(share.values()), 0.95, 0.98),
-        Criterion("x best peer, equal, least", min(v for c, v in ratio.items() if "equal" in c), 1.10),
-        Criterion("x best peer, code, least", min(v for c, v in ratio.items() if "code60" in c), 1.00),
+        *least("x best peer, equal, least", (v for c, v in ratio.items() if "equal" in c), 1.10),
+        *least("x best peer, code, least", (v for c, v in ratio.items() if "code60" in c), 1.00),
     ]
 
 
@@ -275,16 +290,17 @@ def judge_refusing(figures):
     ratio = ratios(figures, "tokens", ("least requests",))
     refused = over(figures, "learned", "refused")
 
-    def least(part):
-        return min(value for cell, value in ratio.items() if part in cell.split())
-
     return [
         Criterion("answers with 400, most", max(refused.values()), 0.0, at_most=True),
         Criterion("share of the optimum, least", min(share.values()), 0.97, 0.985),
         *(
-            Criterion(f"x least requests, {part}, least", least(part), bound)
+            one
             for part, bound in (("2%", 1.02), ("10%", 1.02), ("30%", 0.98))
-            if any(part in cell.split() for cell in ratio)
+            for one in least(
+                f"x least requests, {part}, least",
+                (value for cell, value in ratio.items() if part in cell.split()),
+                bound,
+            )
         ),
     ]
 
@@ -308,14 +324,14 @@ def judge_hardware(figures):
     ratio = ratios(figures, "tokens", ("least requests",))
 
     def of(found, kind):
-        return min(value for cell, value in found.items() if kind in cell.split())
+        return (value for cell, value in found.items() if kind in cell.split())
 
     steady_shares = {cell: value for cell, value in share.items() if "turned-sick" not in cell}
     return [
-        Criterion("share of the optimum, least", min(steady_shares.values()), 0.97, 0.99),
-        Criterion("x least requests, mixed hardware, least", of(ratio, "hardware"), 1.01),
-        Criterion("x least requests, one sick, least", of(ratio, "sick"), 1.05),
-        Criterion("share 30 s after one fell sick, least", of(share, "turned-sick"), 0.95),
+        *least("share of the optimum, least", steady_shares.values(), 0.97, 0.99),
+        *least("x least requests, mixed hardware, least", of(ratio, "hardware"), 1.01),
+        *least("x least requests, one sick, least", of(ratio, "sick"), 1.05),
+        *least("share 30 s after one fell sick, least", of(share, "turned-sick"), 0.95),
     ]
 
 

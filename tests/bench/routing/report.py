@@ -5,16 +5,17 @@ from rich.table import Table
 
 def table(results):
     found = Table(title="Routing: bars of the yardstick", title_justify="left")
-    for name in ("bar", "what", "figure", "seen", "bar", "met", "reach for", "reached"):
+    for name in ("bar", "what", "cells x seeds", "figure", "seen", "bar", "met", "reach for", "reached"):
         found.add_column(name, justify="right" if name in {"seen", "bar", "reach for"} else "left")
     for result in results:
-        number, title = result["bar"], result["title"]
+        number, title, complete = result["bar"], result["title"], result["complete"]
         for one in result["criteria"]:
             sign = "≤" if one["at_most"] else "≥"
             reach = one["reach"]
             found.add_row(
                 str(number),
                 title,
+                complete,
                 one["what"],
                 f"{one['value']:.3f}",
                 f"{sign} {one['least']:.3g}",
@@ -22,7 +23,7 @@ def table(results):
                 "" if reach is None else f"{sign} {reach:.3g}",
                 "" if reach is None else "yes" if one["reached"] else "no",
             )
-            number = title = ""
+            number = title = complete = ""
         found.add_section()
     return found
 

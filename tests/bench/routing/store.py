@@ -21,8 +21,9 @@ CORE = (
     *(
         f"gateway/core/{name}.py"
         for name in (
-            "choice", "classes", "curve", "decide", "demand", "drift", "filters", "fleet", "learn", "lengths",
-            "plan", "policy", "posterior", "predict", "prefill", "roles", "scorers", "selectors",
+            "choice", "choose", "classes", "curve", "decide", "demand", "drift", "filters", "fleet", "learn",
+            "lengths", "plan", "policy", "posterior", "predict", "prefill", "roles", "samples", "scorers",
+            "selectors",
         )
     ),
     "gateway/runtime/planner.py", "gateway/runtime/program.py", "backends/fleetsim/beliefs.py",
@@ -61,19 +62,30 @@ def key(job):
 class Store:
     """A file with one result a line."""
 
-    def __init__(self, path):
+    def __init__(self, path, others=()):
+        """Read it, and take in what files of other runs know beside it."""
         self.path = Path(path)
         self.known = {}
-        if self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                one = json.loads(line)
+        for file in (self.path, *map(Path, others)):
+            if file.exists() or file != self.path:
+                self._read(file)
+
+    def _read(self, file):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            if one["key"] not in self.known:
                 self.known[one["key"]] = one["figures"]
+                if file != self.path:
+                    self._append(one)
 
     def get(self, job):
         return self.known.get(key(job))
 
     def put(self, job, figures):
         self.known[key(job)] = figures
+        self._append({"key": key(job), "figures": figures})
+
+    def _append(self, one):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": key(job), "figures": figures}) + "\n")
+            file.write(json.dumps(one) + "\n")
