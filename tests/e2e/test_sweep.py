@@ -9,12 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from backends.sim.exchange import Reporting
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 
     from backends.sim.running import Running
     from backends.sweep.model import Sample
+    from backends.sweep.run import Progress
 
 ROOT = Path(__file__).parents[2]
 TARGET = "Qwen/Qwen3.6-35B-A3B"
@@ -67,6 +66,7 @@ class Swept:
         families = (Family("dflash", 7, (7,)), Family("mtp", 1, (1,)))
         self.driver = driver
         self.said: list[str] = []
+        self.saw_death = asyncio.Event()
         self.plan = Plan((CODE, MATH), families, Results(), QUICK)
         clock = asyncio.get_running_loop().time
         self.sweep = Sweep(
@@ -74,8 +74,13 @@ class Swept:
             RealBench(Given(places, patience=3.0), driver),
             file,
             clock,
-            tell=lambda one: self.said.append(one.doing),
+            tell=self.tell,
         )
+
+    def tell(self, one: Progress) -> None:
+        self.said.append(one.doing)
+        if "its server died" in one.doing:
+            self.saw_death.set()
 
     def evidence(self):
         return evidence(
@@ -149,7 +154,7 @@ async def test_a_server_that_dies_within_a_round_and_comes_back_is_measured_afte
 
         async def bounce() -> None:
             await dying.kill("reset")
-            await asyncio.sleep(0.5)
+            await swept.saw_death.wait()
             await dying.revive()
 
         tasks: list[asyncio.Task[None]] = []
@@ -203,24 +208,13 @@ backends:
         encoding="utf-8",
     )
     command = [sys.executable, "-m", "gateway.cli", "sim", "--fleet", path, "--speed", "10"]
-    servers = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
-    try:
-        deadline = time.monotonic() + 60
-        for port in (first, second):
-            while time.monotonic() < deadline:
-                try:
-                    httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False)
-                    break
-                except httpx.HTTPError:
-                    time.sleep(0.1)
-        yield path
-    finally:
-        servers.terminate()
-        servers.wait(30)
-
-
-def rounds(samples: Path) -> int:
-    return samples.read_bytes().count(b'{"kind":"round"') if samples.exists() else 0
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as servers:  # noqa: S603 - our own command
+        assert servers.stdout is not None
+        try:
+            assert any("Simulated servers are up" in line for line in servers.stdout)
+            yield path
+        finally:
+            servers.terminate()
 
 
 @pytest.mark.timeout(240)
@@ -229,20 +223,22 @@ def test_an_interrupted_sweep_goes_on_where_it_was(fleet: Path, tmp_path: Path, 
     out = tmp_path / "sweep"
     command = [
         sys.executable, "-m", "gateway.cli", "sweep", "--fleet", fleet, "--workloads", "code,math", "--concurrency", "2,8",
-        "--max-tokens", "64", "--requests", "8", "--rounds", "2", "--precision", "20%", "--out", out, "--json",
+        "--max-tokens", "64", "--requests", "8", "--rounds", "2", "--precision", "20%", "--out", out,
     ]  # fmt: skip
-    first = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)  # noqa: S603 - our own command
-    while rounds(out / "samples.jsonl") < 2:
-        assert first.poll() is None
-        time.sleep(0.05)
-    os.kill(first.pid, how)
-    _, said = first.communicate(timeout=60)
+    env = os.environ | {"COLUMNS": "200"}
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True) as first:  # noqa: S603 - our own command
+        assert first.stderr is not None
+        assert any("| 2 rounds" in line for line in first.stderr)
+        os.kill(first.pid, how)
+        said = first.stderr.read()
     if how == signal.SIGINT:
         assert first.returncode == 1
         assert "run it again to go on" in said
     before = log.read(out / "samples.jsonl")
     assert before is not None
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 - our own command
+    done = subprocess.run(  # noqa: S603 - our own command
+        [*command, "--json"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     after = log.read(out / "samples.jsonl")
     assert after is not None

@@ -1,8 +1,9 @@
 """The sweep's figures beside those of other benchmarks, of one real server: python -m tests.vllm.agreement --help.
 
 The same prompts, requests in flight and answer lengths, in rounds that take turns, so that whatever else the machine
-does meets all of them alike. Each round of each is one observation. ``vllm bench serve`` needs pandas beside vLLM, which
-``--beside`` names a folder of; guidellm is a program of an environment of its own.
+does meets all of them alike. Each round of each is one observation. The model must be slow beside a client: one of
+``tests.vllm.smollm``. ``vllm bench serve`` needs pandas beside vLLM, which ``--beside`` names a folder of (pip install
+--target FOLDER --no-deps pandas python-dateutil pytz tzdata six); guidellm is a program of an environment of its own.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from backends.sweep import imports
 from backends.sweep.drive import Driver, Limits
 from backends.sweep.model import BASELINE, Cell, Condition
-from backends.sweep.prompts import parse
+from backends.sweep.prompts import Prompt, usual
 from backends.sweep.stats import measured, percentile
 from gateway.core.gain import student
 from tests.vllm import servers
-from tests.vllm.prompts import looping_and_unrepeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,8 +57,8 @@ class Load(NamedTuple):
     """What every benchmark does."""
 
     in_flight: int = 4
-    requests: int = 48
-    tokens: int = 64
+    requests: int = 24
+    tokens: int = 32
 
     @property
     def condition(self) -> Condition:
@@ -66,14 +66,22 @@ class Load(NamedTuple):
         return Condition("chat", self.in_flight)
 
 
+def texts(load: Load) -> list[str]:
+    """What is asked, in order: the shipped prompts of one turn."""
+    chats = [one.body["messages"] for one in usual(["chat"])["chat"]]
+    alone = [messages[0]["content"] for messages in chats if len(messages) == 1]
+    return (alone * math.ceil(load.requests / len(alone)))[: load.requests]
+
+
 def ours(server: Server, load: Load, number: int) -> Figures:
     """One round of a sweep."""
     samples: list[Sample] = []
     cell = Cell(BASELINE, load.condition)
-    prompts = parse(looping_and_unrepeated(), "prompts")
+    bodies = [{"messages": [{"role": "user", "content": text}], "ignore_eos": True} for text in texts(load)]
+    prompts = [Prompt(str(place), body) for place, body in enumerate(bodies)]
 
     async def run() -> None:
-        async with Driver({("chat", "short"): prompts["chat"]}, Limits(load.tokens)) as driver:
+        async with Driver({("chat", "short"): prompts}, Limits(load.tokens)) as driver:
             await driver.round(server.url, servers.SERVED_MODEL, cell, number, load.requests, samples.append)
 
     asyncio.run(run())
@@ -92,16 +100,9 @@ def others(found: Sequence[imports.Imported]) -> Figures:
 
 def prompts_file(path: Path, load: Load) -> None:
     """The prompts as both of the others read them."""
-    lines = [json.loads(line) for line in looping_and_unrepeated().splitlines()]
-    chats = [one["messages"][0]["content"] for one in lines if one["workload"] == "chat"]
-    path.write_text(
-        "".join(
-            json.dumps({"prompt": text, "output_tokens": load.tokens, "output_tokens_count": load.tokens})
-            + "\n"
-            for text in (chats * math.ceil(load.requests / len(chats)))[: load.requests]
-        ),
-        encoding="utf-8",
-    )
+    length = {"output_tokens": load.tokens, "output_tokens_count": load.tokens}
+    lines = [json.dumps({"prompt": text, **length}) + "\n" for text in texts(load)]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def vllm_bench(python: Path, beside: str, server: Server, load: Load, folder: Path) -> Figures:
@@ -111,7 +112,7 @@ def vllm_bench(python: Path, beside: str, server: Server, load: Load, folder: Pa
         "--base-url", server.url, "--model", servers.SERVED_MODEL, "--tokenizer", server.spec.target,
         "--dataset-name", "custom", "--dataset-path", folder / "prompts.jsonl", "--skip-chat-template",
         "--disable-shuffle", "--custom-output-len", str(load.tokens), "--num-prompts", str(load.requests),
-        "--max-concurrency", str(load.in_flight), "--temperature", "0", "--save-result", "--save-detailed",
+        "--max-concurrency", str(load.in_flight), "--temperature", "0", "--ignore-eos", "--save-result", "--save-detailed",
         "--result-dir", folder, "--result-filename", "vllm.json", "--disable-tqdm",
     ]  # fmt: skip
     _run(command, {"PYTHONPATH": beside})
@@ -197,28 +198,34 @@ def main() -> None:
     parser.add_argument("--python", type=Path, required=True, help="interpreter with vLLM")
     parser.add_argument("--beside", default="", help="folder with pandas, for vllm bench serve")
     parser.add_argument("--guidellm", type=Path, help="its program; left out, it is not run")
+    parser.add_argument("--model", type=Path, required=True, help="checkpoint of tests.vllm.smollm")
     parser.add_argument("--rounds", type=int, default=8)
     args = parser.parse_args()
+    found = measure(args.python, args.model, args.rounds, args.beside, args.guidellm)
+    print(table(found))
+
+
+def measure(
+    python: Path, model: Path, rounds: int, beside: str = "", guidellm_program: Path | None = None
+) -> dict[str, list[Figures]]:
+    """Start a server of a model without speculation and let the benchmarks take turns."""
     load = Load()
+    base = servers.specs(model, "", suffix=False)[0]
+    given = {key: value for key, value in base.args.items() if key != "otlp-traces-endpoint"}
+    spec = replace(base, target=str(model), args={**given, "kv-cache-memory-bytes": 256 << 20})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        checkpoints = folder / "checkpoints"
-        subprocess.run(  # noqa: S603 - our own interpreter
-            [args.python, "-m", "tests.vllm.checkpoints", checkpoints], cwd=servers.ROOT, check=True
-        )
         prompts_file(folder / "prompts.jsonl", load)
-        base = servers.specs(checkpoints, "", suffix=False)[0]
-        args_of = {key: value for key, value in base.args.items() if key != "otlp-traces-endpoint"}
-        with servers.running(args.python, [replace(base, args=args_of)], folder) as fleet:
-            server = fleet["baseline"]
+        with servers.running(python, [spec], folder) as fleet:
+            (server,) = fleet.values()
             runs: dict[str, Callable[[int], Figures]] = {
                 OURS: lambda number: ours(server, load, number),
-                VLLM: lambda _: vllm_bench(args.python, args.beside, server, load, folder),
+                VLLM: lambda _: vllm_bench(python, beside, server, load, folder),
             }
-            if args.guidellm:
-                runs[GUIDELLM] = lambda _: guidellm(args.guidellm, server, load, folder)
+            if guidellm_program is not None:
+                runs[GUIDELLM] = lambda _: guidellm(guidellm_program, server, load, folder)
             ours(server, load, 0)  # whatever is compiled at first
-            print(table(compare(runs, args.rounds, lambda said: print(said, file=sys.stderr))))
+            return compare(runs, rounds, lambda said: print(said, file=sys.stderr))
 
 
 if __name__ == "__main__":
