@@ -135,10 +135,10 @@ class LaunchSpec:
             if name in flags:
                 return flags[name]
         try:
-            whole_config = json.loads(str(flags.get(config, "{}")))
-        except ValueError:
+            held = json.loads(str(flags.get(config, "{}")))
+        except (ValueError, RecursionError):
             return None
-        return whole_config.get(key) if isinstance(whole_config, dict) else None
+        return held.get(key) if isinstance(held, dict) else None
 
     @property
     def stages(self) -> int:

@@ -924,7 +924,7 @@ def test_an_attention_backend_is_seen_however_it_is_written(args: dict[str, Any]
     assert found(spec, MACHINE, replace(BASE, target=spec.target)) == []
 
 
-@pytest.mark.parametrize("config", ["[1]", "{", "3", ""])
+@pytest.mark.parametrize("config", ["[1]", "{", "3", "", "[" * 100_000])
 def test_json_that_is_none_sets_nothing(config: str) -> None:
     assert (
         server("none", args={"attention-config": config}).setting(
