@@ -35,8 +35,8 @@ class Advice:
     """One thing to do.
 
     Attributes:
-        kind: ``shorter``, ``longer``, ``loses``, ``consolidate``, ``routing_pays``, ``no_baseline``,
-            ``stale`` or ``differs``.
+        kind: ``shorter``, ``longer``, ``loses``, ``fleet``, ``consolidate``, ``routing_pays``,
+            ``no_baseline``, ``stale`` or ``differs``.
         about: Backends or the target that it is about.
         words: What is seen, what to do, and what to expect.
         expected: Expected change of tokens/s as a share, with bounds; None where it cannot be told.
@@ -48,21 +48,29 @@ class Advice:
     expected: Interval | None = None
 
 
-def advise(servers: Sequence[Server], evidence: Evidence | None, today: date) -> list[Advice]:
+def advise(
+    servers: Sequence[Server],
+    evidence: Evidence | None,
+    today: date,
+    learnt: Mapping[str, Sequence[str]] | None = None,
+) -> list[Advice]:
     """All advice, what is worth most first within each kind.
 
     Args:
         servers: What the gateway has seen.
         evidence: Of a sweep, for what traffic alone cannot tell; None without one.
         today: For its age.
+        learnt: By target, what the gateway itself says of its fleet, where it learns: that counts load and
+            prompts, and stands in for what speed-ups alone say of routing.
     """
+    learnt = learnt or {}
     found = [
         *(one for server in servers for one in _lengths(server, servers, evidence)),
         *_losing(servers),
         *(
             one
             for target in dict.fromkeys(server.target for server in servers)
-            for one in _mix(target, servers)
+            for one in (_told(target, learnt[target]) if learnt.get(target) else _mix(target, servers))
         ),
         *_unmeasured(servers),
     ]
@@ -174,6 +182,11 @@ def _losing(servers: Sequence[Server]) -> Iterator[Advice]:
                 f"{server.label} ({server.name}) is slower than no speculation on {said}: "
                 "route these elsewhere",
             )  # fmt: skip
+
+
+def _told(target: str, sentences: Sequence[str]) -> Iterator[Advice]:
+    """What a gateway that learns says of its fleet."""
+    return (Advice("fleet", (target,), f"{target}: {words}") for words in sentences)
 
 
 def _mix(target: str, servers: Sequence[Server]) -> Iterator[Advice]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.asking import status
 from gateway.cli.files import read_text, refuse
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def advise(
         servers = read(page)
     except NotAGatewayError as error:
         refuse(f"{metrics or url}: {error}")
-    found = advice.advise(servers, _evidence(evidence), datetime.now(UTC).date())
+    learnt = {} if metrics is not None else status(url, "learning")["statements"]
+    found = advice.advise(servers, _evidence(evidence), datetime.now(UTC).date(), learnt)
     if as_json:
         _print_json(found)
         return

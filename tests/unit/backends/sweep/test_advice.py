@@ -107,6 +107,15 @@ def test_routing_that_does_not_pay_is_said_with_what_to_consolidate_on() -> None
     assert "consolidate on mtp-3" in kinds(BASE, one, other)["consolidate"]
 
 
+def test_a_gateway_that_learns_says_itself_whether_routing_pays() -> None:
+    one = server("one", "mtp", 3, code=traffic(2.0), chat=traffic(1.5))
+    other = server("other", "dflash", 7, code=traffic(1.98), chat=traffic(1.51))
+    said = ("routing by workload does not pay here", "consolidate on b")
+    found = [one.words for one in advise([BASE, one, other], None, TODAY, {TARGET: said})]
+    assert found == [f"{TARGET}: {words}" for words in said]
+    assert advise([BASE, one, other], None, TODAY, {"another": said})[0].kind == "consolidate"
+
+
 def test_routing_that_pays_is_said_with_its_gain() -> None:
     one = server("one", "mtp", 3, code=traffic(3.0), chat=traffic(1.2))
     other = server("other", "dflash", 7, code=traffic(1.2), chat=traffic(3.0))
