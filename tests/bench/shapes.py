@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from random import Random
 
 _PROSE: Final = {
     "English": (
@@ -139,6 +139,11 @@ CONVERSATION: Final = "conversation"
 """The shape of a request with a system prompt, turns and tools, ending with an order in English."""
 
 SHAPES: Final = (*TEXTS, CONVERSATION)
+
+
+def seeded(seed: str) -> Random:
+    """What draws the pieces: the same ones for the same seed."""
+    return Random(seed)  # noqa: S311 - no secret
 
 
 def text(kind: str, chars: int, random: Random) -> str:

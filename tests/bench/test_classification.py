@@ -1,60 +1,68 @@
-"""What a classification costs, by the length of the prompt; ``python -m pytest tests/bench``."""
+"""What a classification may take of memory, and that it is measured for every shape of request."""
 
 from __future__ import annotations
 
-import json
-import time
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import Final
 
 import pytest
 
 from gateway import models
-from gateway.core.classify import Classification, classify
-from gateway.core.features import RequestView, extract
-from gateway.core.policy import ClassifierSettings
-from gateway.wire.inbound import Malformed, view
+from gateway.core.features import WORKLOADS
+from tests.bench import flame, shapes
+from tests.bench.classification import LENGTHS, Cost, cost, parsed, step, table, worst
 
-if TYPE_CHECKING:
-    from pytest_benchmark.fixture import BenchmarkFixture
-
-SENTENCE = "“The report of the committee said 14 of the 60 bridges need repairs; who pays for them is an open question.” "
-SETTINGS = ClassifierSettings(threshold=0.0)
+CLASSIFIER: Final = models.trained()
 
 
-def body(chars: int) -> bytes:
-    text = (SENTENCE * (chars // len(SENTENCE) + 1))[:chars]
-    return json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
+@pytest.mark.parametrize("shape", shapes.SHAPES)
+def test_every_shape_is_classified_and_measured(shape: str) -> None:
+    seen = parsed(shapes.body(shape, 4_000, shapes.seeded("test")))
+    assert seen.turns[-1].chars == 4_000
+    assert step(seen, CLASSIFIER).label in WORKLOADS
+    found = cost(shape, 500, CLASSIFIER, bodies=2, rounds=1)
+    assert 0 < found.p50 <= found.p99
+    assert found.parse > 0
 
 
-def parsed(raw: bytes) -> RequestView:
-    seen = view("chat", raw, {})
-    assert not isinstance(seen, Malformed)
-    return seen
+def test_the_table_names_the_worst_shape_of_each_length() -> None:
+    costs = [
+        Cost(shape, chars, 1.0, float(number), 1.0)
+        for number, shape in enumerate(shapes.SHAPES)
+        for chars in LENGTHS
+    ]
+    assert {found.shape for found in worst(costs).values()} == {shapes.SHAPES[-1]}
+    assert table(costs).row_count == len(shapes.SHAPES) + 2
 
 
-@pytest.mark.parametrize("chars", [500, 4_000, 50_000, 1_000_000])
-@pytest.mark.benchmark(timer=time.process_time, disable_gc=False)
-def test_from_bytes_to_label(benchmark: BenchmarkFixture, chars: int) -> None:
-    raw, classifier = body(chars), models.trained()
-
-    def whole() -> Classification:
-        seen = parsed(raw)
-        return classify(seen, extract(seen), SETTINGS, classifier)
-
-    assert benchmark(whole).source.startswith("model:")
-
-
-def test_beyond_the_ends_a_longer_prompt_takes_no_more_memory() -> None:
-    classifier = models.trained()
-
+@pytest.mark.parametrize("shape", ["English", "Hindi", "base64", shapes.CONVERSATION])
+def test_beyond_the_ends_a_longer_prompt_takes_no_more_memory(shape: str) -> None:
     def peak(chars: int) -> int:
-        seen = parsed(body(chars))
-        classify(seen, extract(seen), SETTINGS, classifier)
+        seen = parsed(shapes.body(shape, chars, shapes.seeded("test")))
+        step(seen, CLASSIFIER)
         tracemalloc.start()
-        classify(seen, extract(seen), SETTINGS, classifier)
+        step(seen, CLASSIFIER)
         _, highest = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return highest
 
     assert peak(1_000_000) < 1.1 * peak(10_000)
+
+
+def test_a_flame_has_a_box_for_each_function_as_wide_as_its_share() -> None:
+    stacks = Counter({("main", "step", "read"): 3, ("main", "step"): 1, ("main", "step", "mark<s>"): 4})
+    drawn = flame.drawn(stacks, "all")
+    assert "<title>all 100.0%</title>" in drawn
+    assert '<title>mark&lt;s&gt; 50.0%</title><rect x="0.0" y="17" width="600.0"' in drawn
+    assert '<title>read 37.5%</title><rect x="600.0" y="17" width="450.0"' in drawn
+    assert "main" not in drawn
+
+
+def test_samples_are_of_the_work_alone() -> None:
+    def work() -> int:
+        return sum(range(100_000))
+
+    stacks = flame.sampled(work, samples=3)
+    assert stacks.total() >= 3
+    assert all(stack[-1].endswith("work") for stack in stacks if stack)
