@@ -29,6 +29,9 @@ HEADERS = {
     "x-session-id": f"{SENTENCE} {KEY}",
     "x-specroute-tenant": f"{SENTENCE} {KEY}",
     "x-specroute-workload": SENTENCE,
+    "x-specroute-class": f"{SENTENCE} {KEY}",
+    "accept-language": SENTENCE,
+    "openai-organization": KEY,
     "x-anything-else": f"{SENTENCE} {KEY}",
     "traceparent": f"00-{KEY}-{KEY}-01",
     "tracestate": f"vendor={KEY}",
@@ -36,14 +39,25 @@ HEADERS = {
 }
 
 
+PICTURE = {"type": "image_url", "image_url": {"url": f"https://{KEY}/{SENTENCE}", "detail": SENTENCE}}
+
+
 def body(**given: Any) -> dict[str, Any]:
     tool = {"name": SENTENCE, "description": f"{SENTENCE} {KEY}", "parameters": {"type": "object"}}
+    call = {"name": SENTENCE, "arguments": json.dumps({KEY: SENTENCE})}
     return {
         "model": "gemma-4-31b",
         "messages": [
             {"role": "system", "content": f"{SENTENCE} {KEY}"},
             {"role": "user", "content": f"{SENTENCE} {KEY}", "name": KEY},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": KEY, "type": "function", "function": call}],
+            },
+            {"role": "tool", "tool_call_id": KEY, "content": f"{SENTENCE} {KEY}"},
         ],
+        "prompt_cache_key": KEY,
         "max_tokens": 8,
         "user": f"{SENTENCE} {KEY}",
         "metadata": {"workload": SENTENCE, KEY: SENTENCE},
@@ -52,6 +66,30 @@ def body(**given: Any) -> dict[str, Any]:
         "unknown_field": {KEY: SENTENCE},
         **given,
     }
+
+
+async def echoing(scope: Any, receive: Any, send: Any) -> None:
+    """A server that is well by every probe, and whose errors repeat what it was sent, as vLLM's can."""
+    if scope["type"] != "http":
+        return
+    asked = b""
+    while scope["method"] == "POST":
+        event = await receive()
+        asked += event.get("body", b"")
+        if not event.get("more_body"):
+            break
+    load = 'vllm:num_requests_running{engine="0"} 0\nvllm:num_requests_waiting{engine="0"} 0\n'
+    pages = {"/metrics": load, "/health": "", "/v1/models": '{"data":[{"id":"gemma-4-31b"}]}'}
+    page = pages.get(scope["path"])
+    error = {"message": f"cannot take {asked.decode()}", "type": SENTENCE, "param": KEY, "code": SENTENCE}
+    answer, kind, status = json.dumps({"error": error}), b"application/json", 400
+    if b'"seed":' in asked:  # such as break off in the middle of a stream
+        answer, kind, status = f"data: {answer}\n\n", b"text/event-stream", 200
+    if page is not None:
+        answer, kind, status = page, b"text/plain", 200
+    head = [(b"content-type", kind), (b"server", SENTENCE.encode()), (b"x-request-id", KEY.encode())]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": answer.encode()})
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +133,18 @@ def test_nothing_of_it_is_anywhere(
         caplog.set_level(logging.DEBUG, name)
     log = tmp_path / "decisions.jsonl"
     fleet, policy = ((POLICIES / name).read_text() for name in ("fleet.yaml", "policy.yaml"))
-    given = {"otlp_endpoint": collector, "decision_log": log, "access_log": True, "log_level": "debug"}
+    fleet += "  - {name: echo, url: 'http://127.0.0.1:1', model: google/gemma-4-31B-it, served_model: gemma-4-31b}\n"
+    given = {
+        "trace_ratio": 1.0,
+        "otlp_endpoint": collector,
+        "decision_log": log,
+        "access_log": True,
+        "log_level": "debug",
+    }
     pages: list[str] = []
-    with running(loop, tmp_path, fleet, policy, given=given) as stack, httpx.Client(
+    with running(
+        loop, tmp_path, fleet, policy, given=given, applications={"echo": echoing}
+    ) as stack, httpx.Client(
         base_url=stack.url, headers=HEADERS, trust_env=False
     ) as client:  # fmt: skip
         answers = [
@@ -108,6 +155,24 @@ def test_nothing_of_it_is_anywhere(
             client.post(CHAT, json=body(response_format={"type": f"{SENTENCE} {KEY}"})),
             client.post(CHAT, json=body(messages=[{"role": f"{SENTENCE} {KEY}", "content": KEY}])),
             client.post(CHAT, json=body(), headers={"x-specroute-backend": KEY}),
+            client.post(CHAT, json=body(), headers={"x-specroute-backend": "echo"}),
+            client.post(CHAT, json=body(stream=True), headers={"x-specroute-backend": "echo"}),
+            client.post(CHAT, json=body(stream=True, seed=1), headers={"x-specroute-backend": "echo"}),
+            client.post(
+                CHAT,
+                json=body(
+                    response_format={
+                        "type": "json_schema",
+                        "json_schema": {"name": SENTENCE, "schema": {"description": KEY}},
+                    }
+                ),
+            ),
+            client.post(CHAT, json=body(messages=[{"role": "user", "content": [PICTURE]}])),
+            client.post(CHAT, json=body(logit_bias={KEY: 1}, guided_regex=SENTENCE)),
+            client.post("/v1/embeddings", json={"model": "gemma-4-31b", "input": f"{SENTENCE} {KEY}"}),
+            client.post("/v1/responses", json={"model": "gemma-4-31b", "input": f"{SENTENCE} {KEY}"}),
+            client.post("/v1/messages", json=body()),
+            client.post("/tokenize", json={"model": "gemma-4-31b", "prompt": f"{SENTENCE} {KEY}"}),
             client.post(CHAT, content=f'{{"model": "{SENTENCE} {KEY}'.encode()),
             client.post(CHAT, json={"model": {KEY: SENTENCE}}),
             client.post("/v1/completions", json={"model": "gemma-4-31b", "prompt": f"{SENTENCE} {KEY}"}),
@@ -130,6 +195,9 @@ def test_nothing_of_it_is_anywhere(
             pages += [chunk for chunk, _ in zip(stream.iter_text(), range(3), strict=False)]
     assert [answer.status_code for answer in answers[:2]] == [200, 200]
     assert {404, 400} <= {answer.status_code for answer in answers}
+    echoed = [answer.text for answer in answers if "cannot take" in answer.text]
+    assert len(echoed) >= 3
+    assert all(SENTENCE in text for text in echoed)  # the client is told; nobody else is
     everywhere = {
         "log": caplog.text,
         "stderr": capfd.readouterr().err,
@@ -147,42 +215,59 @@ def test_nothing_of_it_is_anywhere(
             assert at < 0, f"{place}: …{text[max(0, at - 200) : at + 100]}…"
 
 
-@pytest.mark.timeout(600)  # ten thousand requests, on a machine that may be busy
+def junk(client: httpx.Client, number: int) -> None:
+    """A request whose every name is made up."""
+    headers = {
+        "x-specroute-workload": f"w{number}", "x-session-id": f"s{number}", "x-specroute-tenant": f"t{number}",
+        "x-specroute-backend": f"b{number}" if number % 5 == 0 else "", "user-agent": f"u{number}",
+        "x-specroute-class": f"c{number}", "accept-language": f"l{number}", f"x-junk-{number}": "1",
+    }  # fmt: skip
+    tool = {"type": "function", "function": {"name": f"tool{number}", "parameters": {}}}
+    said = {
+        "role": "user",
+        "content": f"{chr(0x100 + number % 50 * 0x400) * 40} Answer in language {number}.",
+    }
+    named = {"type": "function", "function": {"name": f"tool{number}"}}
+    kinds: tuple[tuple[str, str, Any], ...] = (
+        ("POST", CHAT, {"model": f"m{number}", "messages": []}),
+        ("GET", f"/ui/nothing/{number}", None),
+        ("POST", f"{CHAT}?q={number}", f"junk {number}"),
+        ("POST", CHAT, {
+            "model": f"m{number}", "response_format": {"type": f"f{number}"},
+            "messages": [{"role": f"r{number}", "content": "x"}],
+        }),
+        (f"JUNK{number}", f"/v1/{number}", None),
+        ("POST", f"/v1/junk/{number}", {"model": f"m{number}", "input": "x"}),
+        # Of a model that there is, so that it is classified, but for a server that there is not.
+        ("POST", CHAT, {
+            "model": "gemma-4-31b", "messages": [said], "tools": [tool], "tool_choice": named, "user": f"u{number}",
+            "metadata": {"workload": f"w{number}"},
+        }),
+    )  # fmt: skip
+    method, path, body = kinds[number % len(kinds)]
+    if number % 7 == 6:
+        headers["x-specroute-backend"] = f"b{number}"
+    client.request(method, path, json=body, headers=headers)
+
+
+def series(client: httpx.Client) -> set[str]:
+    """Names and labels of what there is; that a server was out for a moment says nothing of junk."""
+    lines = client.get("/metrics").text.splitlines()
+    found = {line.rpartition(" ")[0] for line in lines if line and not line.startswith("#")}
+    return {each for each in found if 'reason="unhealthy"' not in each}
+
+
+@pytest.mark.timeout(900)  # ten thousand requests, on a machine that may be busy
 def test_junk_leaves_the_number_of_series_constant(loop: Loop, tmp_path: Path) -> None:
-    """10,000 made-up models, paths and headers."""
+    """10,000 made-up models, paths, methods, headers, tenants, classes, tools, languages and hints."""
     fleet, policy = ((POLICIES / name).read_text() for name in ("fleet.yaml", "policy.yaml"))
-
-    def series(client: httpx.Client) -> set[str]:
-        lines = client.get("/metrics").text.splitlines()
-        return {line.rpartition(" ")[0] for line in lines if line and not line.startswith("#")}
-
-    def junk(client: httpx.Client, number: int) -> None:
-        headers = {
-            "x-specroute-workload": f"w{number}", "x-session-id": f"s{number}", "x-specroute-tenant": f"t{number}",
-            "x-specroute-backend": f"b{number}" if number % 5 == 0 else "", "user-agent": f"u{number}",
-        }  # fmt: skip
-        kind = number % 4
-        if kind == 0:
-            client.post(CHAT, json={"model": f"m{number}", "messages": []}, headers=headers)
-        elif kind == 1:
-            client.get(f"/ui/nothing/{number}", headers=headers)
-        elif kind == 2:
-            client.post(
-                f"/v1/chat/completions?q={number}", content=f"{{junk {number}".encode(), headers=headers
-            )
-        else:
-            client.post(
-                CHAT, json={"model": f"m{number}", "response_format": {"type": f"f{number}"},
-                            "messages": [{"role": f"r{number}", "content": "x"}]}, headers=headers
-            )  # fmt: skip
-
     with (
         running(loop, tmp_path, fleet, policy) as stack,
         httpx.Client(base_url=stack.url, trust_env=False) as client,
     ):
-        for number in range(40):
+        for number in range(350):  # each kind of request in each script
             junk(client, number)
         before = series(client)
-        for number in range(40, 10_040):
+        for number in range(350, 10_350):
             junk(client, number)
         assert series(client) == before
