@@ -131,8 +131,9 @@ class Ordered:
     def led_by(self, backends: Container[str], draw: Draw) -> Ordered:
         """The same candidates, but some before all others; at least one of them is there."""
         before = [one for one in self.candidates if one.backend in backends]
-        after = (one for one in self.candidates if one.backend not in backends)
-        equals = sum(one.cost == before[0].cost for one in before)
+        after = [one for one in self.candidates if one.backend not in backends]
+        least = before[0].cost
+        equals = 1 if len(before) == 1 else sum([one.cost == least for one in before])
         turn = int(draw.tie * equals)
         return Ordered((*before[turn:equals], *before[:turn], *before[equals:], *after), equals)
 
@@ -149,16 +150,18 @@ def order(costing: Costing, scorers: tuple[WeightedScorer, ...], draw: Draw) -> 
     """Candidates by the weighted sum of their costs."""
     states = costing.candidates
     columns = [SCORERS[one.name](costing) for one in scorers]
-    costs = [0.0] * len(states)
-    for scorer, column in zip(scorers, columns, strict=True):
+    weight = scorers[0].weight
+    costs = [value * weight for value in columns[0]]
+    for scorer, column in zip(scorers[1:], columns[1:], strict=True):
         costs = [cost + value * scorer.weight for cost, value in zip(costs, column, strict=True)]
     values = list(zip(*columns, strict=True))
     turns = sorted(range(len(states)), key=costs.__getitem__)
     equals = costs.count(costs[turns[0]])
-    turn = int(draw.tie * equals)
-    ordered = (*turns[turn:equals], *turns[:turn], *turns[equals:])
+    if equals > 1:
+        turn = int(draw.tie * equals)
+        turns = [*turns[turn:equals], *turns[:turn], *turns[equals:]]
     return Ordered(
-        tuple(Candidate(states[at][0].backend.name, costs[at], values[at], scorers) for at in ordered), equals
+        tuple([Candidate(states[at][0].backend.name, costs[at], values[at], scorers) for at in turns]), equals
     )
 
 

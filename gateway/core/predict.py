@@ -177,7 +177,11 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
         cached_tokens: Prompt tokens that the server has in its prefix cache.
     """
     expected = weigh(request, model.output_tokens, model.other_output_tokens)
-    return at_load(model, request, expected, queue, cached_tokens)
+    steps, prompt = steps_of(model, expected), max(0.0, prompt_of(model, request) - cached_tokens)
+    ttft, decode, harm = times(model, steps, prompt, queue)
+    tokens = expected[0]
+    tpot = decode / tokens if tokens else model.step(min(queue + 1.0, model.max_running))
+    return Prediction(ttft, tpot, ttft + decode, harm)
 
 
 Expected = tuple[float, tuple[tuple[Cell, float], ...]]
@@ -197,29 +201,42 @@ def weigh(request: Ask, lengths: Mapping[str, float], other: float) -> Expected:
     return sum([tokens for _, tokens in parts]), parts
 
 
-def at_load(
-    model: ServerModel, request: Ask, expected: Expected, queue: float, cached_tokens: float = 0.0
-) -> Prediction:
-    """The prediction for a request whose expected tokens are known; arguments as of :func:`predict`."""
-    tokens, parts = expected
+def steps_of(model: ServerModel, expected: Expected) -> float:
+    """Decode steps that expected tokens take on a server."""
     known, other = model.steps_per_token, model.other_steps_per_token
     steps = 0.0
-    for cell, part in parts:
+    for cell, part in expected[1]:
         steps += part * known.get(cell, other)
-    prompt = request.prompt_tokens
-    if prompt is None:
-        prompt = request.prompt_chars / model.chars_per_token
-    prefill = max(0.0, prompt - cached_tokens) * model.prefill_seconds
-    batch = min(queue, model.max_running - 1.0)
-    table, whole = model.step_seconds, int(batch)
-    if whole == batch and whole < len(table) - 1:
-        now, then = table[whole], table[whole + 1]
+    return steps
+
+
+def prompt_of(model: ServerModel, request: Ask) -> float:
+    """Tokens of a request's prompt, as far as is known."""
+    tokens = request.prompt_tokens
+    return request.prompt_chars / model.chars_per_token if tokens is None else tokens
+
+
+def times(model: ServerModel, steps: float, prompt: float, queue: float) -> tuple[float, float, float]:
+    """Seconds to the first token, of decoding, and of harm, as of :func:`predict`.
+
+    Args:
+        model: The server.
+        steps: Decode steps of the answer.
+        prompt: Prompt tokens to compute.
+        queue: Requests on the server, this one not counted.
+    """
+    table, whole, wait = model.step_seconds, int(queue), 0.0
+    if whole == queue and whole < model.max_running and whole < len(table) - 1:
+        batch, now, then = queue, table[whole], table[whole + 1]
     else:
+        batch = min(queue, model.max_running - 1.0)
         now, then = model.step(batch), model.step(batch + 1.0)
-    # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
-    wait = (queue - batch) * model.mean_steps * then / model.max_running if queue > batch else 0.0
-    stretch = model.stretch
-    ttft = wait + (prefill + model.start_steps * then) * stretch
-    decode = steps * then * stretch
+        # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
+        wait = (queue - batch) * model.mean_steps * then / model.max_running
+    prefill, stretch = prompt * model.prefill_seconds, model.stretch
     harm = batch * (steps * (then - now) * stretch + prefill)
-    return Prediction(ttft, decode / tokens if tokens else then, ttft + decode, max(0.0, harm))
+    return (
+        wait + (prefill + model.start_steps * then) * stretch,
+        steps * then * stretch,
+        max(0.0, harm),
+    )

@@ -37,19 +37,20 @@ def inside(
     members = plan.roles.get(service.name)
     if members is None and not service.limits.any:
         return list(range(len(states)))
-    caps = plan.caps
-    queues = [state.queue(now, stale_after) for state in states]
-    own = [members is None or state.backend.name in members for state in states]
+    caps, names = plan.caps, [state.backend.name for state in states]
+    own = [members is None or name in members for name in names]
     if service.limits.any:
         with_room = [
             at
-            for at, (state, queue) in enumerate(zip(states, queues, strict=True))
-            if own[at] and queue < caps.get(state.backend.name, _NO_CAP)
+            for at, state in enumerate(states)
+            if own[at] and state.queue(now, stale_after) < caps.get(names[at], _NO_CAP)
         ]
         return with_room or list(range(len(states)))
     part = 0.0 if any(own) else _PART
     return [
         at
-        for at, (state, queue) in enumerate(zip(states, queues, strict=True))
-        if own[at] or queue == 0.0 or queue < part * caps.get(state.backend.name, _NO_CAP)
+        for at, state in enumerate(states)
+        if own[at]
+        or (queue := state.queue(now, stale_after)) == 0.0
+        or queue < part * caps.get(names[at], _NO_CAP)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.predict import Ask, Home, ServerModel, at_load, weigh
+from gateway.core.predict import Ask, Home, ServerModel, prompt_of, steps_of, times, weigh
 from gateway.core.values import value
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import BackendState
     from gateway.core.plan import Limits
-    from gateway.core.predict import Prediction
 
 HARM: Final = 1.0
 """What a second that others wait longer counts, in own seconds. Anything from 0.5 to 1.5 does."""
@@ -74,32 +73,35 @@ def seconds(costing: Costing) -> list[float]:
     costs = []
     lengths: object = None
     for state, _ in costing.candidates:
-        at_home = home is not None and home.backend == state.backend.name
-        model, queue = state.model or _UNKNOWN, state.queue(now, stale_after)
+        model, queue, load = state.model or _UNKNOWN, state.queue(now, stale_after), state.load
         if model.output_tokens is not lengths:  # servers of one target share them
             lengths = model.output_tokens
             expected = weigh(ask, model.output_tokens, model.other_output_tokens)
-        found = at_load(model, ask, expected, queue, home.tokens if at_home and home is not None else 0.0)
-        cost = found.completion + HARM * found.harm
+            prompt = prompt_of(model, ask)
+        at_home = home is not None and home.backend == state.backend.name
+        left = prompt if home is None or not at_home else max(0.0, prompt - home.tokens)
+        ttft, decode, harm = times(model, steps_of(model, expected), left, queue)
+        cost = ttft + decode + HARM * harm
         if limits is not None:
-            cost += _missed(model, found, queue, limits)
-        usage = state.load.kv_usage if state.load is not None else None
-        if usage is not None and usage > FULL_CACHE:
-            cost *= 1.0 + (usage - FULL_CACHE) / max(1e-3, 1.0 - usage)
+            cost += _missed(model, ttft, decode, expected[0], queue, limits)
+        if load is not None and load.kv_usage is not None and load.kv_usage > FULL_CACHE:
+            cost *= 1.0 + (load.kv_usage - FULL_CACHE) / max(1e-3, 1.0 - load.kv_usage)
         costs.append(cost * STAY if at_home else cost)
     return costs
 
 
-def _missed(model: ServerModel, found: Prediction, queue: float, limits: Limits) -> float:
+def _missed(
+    model: ServerModel, ttft: float, decode: float, tokens: float, queue: float, limits: Limits
+) -> float:
     """Price of the answers that miss their limits for this request: its own, and those of others there."""
     missed = 0.0
-    if limits.tpot is not None and found.tpot > limits.tpot:
+    if limits.tpot is not None and decode > limits.tpot * tokens:
         missed += 1.0
-        if found.tpot * model.step(queue) / model.step(queue + 1.0) <= limits.tpot:
+        if decode * model.step(queue) / model.step(queue + 1.0) <= limits.tpot * tokens:
             missed += queue
-    if limits.ttft is not None and found.ttft > limits.ttft:
+    if limits.ttft is not None and ttft > limits.ttft:
         missed += 1.0
-    return MISSED * missed * found.completion
+    return MISSED * missed * (ttft + decode)
 
 
 SCORERS: Final[Mapping[str, Callable[[Costing], list[float]]]] = {
