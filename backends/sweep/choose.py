@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from backends.sweep.mix import candidate, ratio, totals
 from backends.sweep.model import BASELINE, GREEDY, SHORT, Candidate
 from backends.sweep.stats import Interval, may_exceed
 
@@ -174,11 +175,6 @@ def choose(evidence: Evidence, mix: Mapping[str, float] | None = None) -> Choice
     )
 
 
-def candidate(one: Measurement) -> Candidate:
-    """Whose measurement it is."""
-    return Candidate(one.method, one.draft_tokens)
-
-
 def load_bands(levels: Iterable[int]) -> tuple[Band, ...]:
     """Bands around measured concurrencies, parted at their geometric means."""
     ordered = sorted(levels)
@@ -207,12 +203,8 @@ def _excluded(usable: Sequence[Measurement]) -> tuple[Excluded, ...]:
     return tuple(Excluded(*one) for one in found.items())
 
 
-def _ratio(one: Measurement) -> float:
-    return one.speedup.value if one.speedup is not None else 0.0
-
-
 def _winner(cells: Sequence[Measurement], precision: float) -> Winner:
-    best = max(cells, key=_ratio)
+    best = max(cells, key=ratio)
     found = best.speedup
     if found is None:
         raise AssertionError("only cells with a speed-up are compared")
@@ -222,7 +214,7 @@ def _winner(cells: Sequence[Measurement], precision: float) -> Winner:
     own = Interval(found.value, found.low, found.high)
     rivals = [
         (one, Interval(one.speedup.value, one.speedup.low, one.speedup.high))
-        for one in sorted(cells, key=_ratio, reverse=True)
+        for one in sorted(cells, key=ratio, reverse=True)
         if one is not best and one.speedup is not None
     ]
     return Winner(
@@ -232,36 +224,8 @@ def _winner(cells: Sequence[Measurement], precision: float) -> Winner:
     )  # fmt: skip
 
 
-def _totals(
-    cells: Sequence[Measurement], level: int, mix: Mapping[str, float] | None
-) -> tuple[dict[Candidate, float], float]:
-    """Seconds for the mix by candidate, and by the best of each workload; the baseline's are 1."""
-    here = [one for one in cells if one.concurrency == level]
-    workloads = tuple(dict.fromkeys(one.workload for one in here))
-    weights = {name: (mix or {}).get(name, 0.0 if mix else 1.0) for name in workloads}
-    # Seconds of the baseline for a request of each workload: its tokens over the rate.
-    base = {
-        one.workload: one.tokens_per_second.value / (one.output_tokens or 1.0)
-        for one in here
-        if one.is_baseline
-    }
-    weights = {name: weight for name, weight in weights.items() if weight > 0.0 and name in base}
-    total = sum(weight / base[name] for name, weight in weights.items())
-    if not total:
-        return {}, 1.0
-    shares = {name: weight / base[name] / total for name, weight in weights.items()}
-    speeds: dict[Candidate, dict[str, float]] = {}
-    for one in here:
-        if one.workload in shares:
-            speeds.setdefault(candidate(one), {})[one.workload] = _ratio(one)
-    complete = {who: by for who, by in speeds.items() if by.keys() == shares.keys()}
-    seconds = {who: sum(shares[name] / by[name] for name in shares) for who, by in complete.items()}
-    best = sum(share / max(by.get(name, 0.0) for by in speeds.values()) for name, share in shares.items())
-    return seconds, best
-
-
 def _single(cells: Sequence[Measurement], level: int, mix: Mapping[str, float] | None) -> Single | None:
-    seconds, best = _totals(cells, level, mix)
+    seconds, best = totals(cells, level, mix)
     if not seconds:
         return None
     who = min(seconds, key=lambda one: seconds[one])
@@ -273,7 +237,7 @@ def _everywhere(
 ) -> Candidate:
     """The candidate that loses least to the best single one, over all loads together."""
     losses: dict[Candidate, float] = {}
-    tables = [(one, _totals(cells, one.concurrency, mix)[0]) for one in singles]
+    tables = [(one, totals(cells, one.concurrency, mix)[0]) for one in singles]
     for who in tables[0][1]:
         if all(who in seconds for _, seconds in tables):
             losses[who] = sum(math.log(seconds[who] * single.speedup) for single, seconds in tables)
@@ -288,7 +252,7 @@ def _at_load(
     precision: float,
 ) -> Candidate:
     """What everything should run on at one load: what is usual, unless another one is faster beyond noise."""
-    seconds, _ = _totals(cells, level, mix)
+    seconds, _ = totals(cells, level, mix)
     best = min(seconds, key=lambda one: seconds[one], default=everywhere)
     if seconds.get(everywhere, math.inf) > seconds.get(best, math.inf) * (1.0 + precision):
         return best
@@ -303,7 +267,7 @@ def _schedule(
     precision: float,
 ) -> tuple[tuple[int, int, int], ...]:
     """The best N of one draft by load, where that gains more than noise: what the engine can do by itself."""
-    tables = [_totals(cells, band.level, mix)[0] for band in bands]
+    tables = [totals(cells, band.level, mix)[0] for band in bands]
     methods = {who.method for seconds in tables for who in seconds if not who.is_baseline}
     best: tuple[float, tuple[tuple[int, int, int], ...]] | None = None
     for method in sorted(methods):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from backends.fleetsim.fluid import PREFILL_STEPS, InfeasibleError, Problem, closed
-from backends.sweep.choose import candidate
+from backends.sweep.mix import candidate
 from backends.sweep.model import GREEDY, SHORT, Candidate
 from gateway.policy.pace import fit
 

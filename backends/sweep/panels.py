@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backends.sweep.charts import Chart, Point, Series
-from backends.sweep.choose import candidate
 from backends.sweep.cost import Point as Length
 from backends.sweep.cost import fit
+from backends.sweep.mix import candidate
 from backends.sweep.model import GREEDY, SHORT
 from backends.sweep.stats import Interval
 from backends.sweep.words import late_positions, listed

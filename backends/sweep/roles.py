@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from backends.sweep.choose import candidate
+from backends.sweep.mix import candidate
 from backends.sweep.model import GREEDY, SHORT, Candidate
 
 if TYPE_CHECKING:

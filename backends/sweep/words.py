@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from backends.sweep.choose import candidate
 from backends.sweep.cost import late_share
+from backends.sweep.mix import candidate
 from backends.sweep.model import GREEDY, SHORT
 from backends.sweep.write import BASELINE_FROM, workloads_of_long_prompts
 
