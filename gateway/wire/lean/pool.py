@@ -44,7 +44,7 @@ class LeanUpstream:
         base, target = wire.split(request.url)
         origin = wire.origin(base)
         head = wire.head(request, target, origin.authority)
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         started = loop.time()
         if (pooled := self._take(base, started)) is not None:
             try:
@@ -67,6 +67,11 @@ class LeanUpstream:
             await tasks.bounded(
                 self._emptied.wait(), within=CLOSE_SECONDS, name="close connections to backends"
             )
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The one that all connections belong to: to ask for it takes a call of the system each time."""
+        return asyncio.get_running_loop()
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -104,7 +109,7 @@ class LeanUpstream:
 
     def released(self, connection: Connection) -> None:
         """See :class:`~gateway.wire.lean.connection.Owner`."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         connection.idle_since = loop.time()
         idle = self._idle.get(connection.base)
         if idle is None:
@@ -121,7 +126,7 @@ class LeanUpstream:
 
     def _sweep(self) -> None:
         """Close what has been idle for too long, and come again when the next will have been."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         limit = loop.time() - self._keepalive
         for base, idle in tuple(self._idle.items()):
             while idle and idle[0].idle_since <= limit:
