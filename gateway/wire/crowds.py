@@ -15,7 +15,9 @@ TEXTS: Final = 6 * ITEMS
 
 _SHORTEST: Final = 3 * ITEMS
 _COMMAS: Final = 100_000
-_SIGNS: Final = {b"{": ITEMS, b'"': 2 * TEXTS, b",": _COMMAS}
+_SIGNS: Final = ((b"{", ITEMS, 2), (b'"', 2 * TEXTS, 1), (b",", _COMMAS, 2))
+"""Signs, how many make a crowd, and the fewest bytes from one to the next."""
+
 _FEW: Final = 32
 _SAMPLED_BYTES: Final = 2**16
 
@@ -32,7 +34,7 @@ def crowded(array: bytes) -> bool:
     if len(array) < _SHORTEST:
         return False
     # Single bytes tell most arrays apart, and are counted fastest.
-    if not any(_more_than(limit, sign, array) for sign, limit in _SIGNS.items()):
+    if not any(_more_than(limit, sign, array, apart) for sign, limit, apart in _SIGNS):
         return False
     quoted = array.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     if quoted.count(b'"') > 2 * TEXTS:
@@ -41,11 +43,13 @@ def crowded(array: bytes) -> bool:
     return outside.count(b"{") > ITEMS or outside.count(b",") > _COMMAS
 
 
-def _more_than(limit: int, sign: bytes, array: bytes) -> bool:
+def _more_than(limit: int, sign: bytes, array: bytes, apart: int) -> bool:
     at = -1
     for _ in range(_FEW):
         if (at := array.find(sign, at + 1)) < 0:
             return False
+    if _FEW + (len(array) - at) // apart <= limit:
+        return False
     return int(np.count_nonzero(np.frombuffer(array, np.uint8) == ord(sign))) > limit
 
 

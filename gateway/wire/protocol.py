@@ -186,6 +186,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         if not self._head_open:
+            if len(self.cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()  # until what has come is taken
             self._stop_timer()
             self._timer = self.loop.call_later(self.body_seconds, self._body_stalled)
         elif self._timer is None and not self._answering:
@@ -304,8 +306,6 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         # Most come in one piece, of which no copy need be made.
         cycle.body = cycle.body + body if cycle.body else body  # type: ignore[assignment] # both do
-        if len(cycle.body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:
