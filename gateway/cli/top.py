@@ -28,7 +28,7 @@ _HEAD = 2
 """Lines of the heading, and of the head of a table."""
 
 _STALE = 15.0
-"""Seconds after which a load is too old to be trusted, as for the alert."""
+"""Seconds after which a load is too old to be trusted, as on the status page and for the alert."""
 
 _WIDE, _TALL = 120, 40
 """Columns and lines from which on there is room for all that is known."""

@@ -24,6 +24,13 @@ _POINTS: Final = 90
 _LINES: Final = 8
 """Of a chart; more cannot be told apart."""
 
+_RATIOS: Final = (
+    ("speeds", "decode_tokens", "decode_time"),
+    ("first_tokens", "first_token_time", "first_tokens"),
+    ("acceptance", "accepted", "drafted"),
+)
+"""What is shown over time beside requests: sums of cells, one over the other."""
+
 OTHERS: Final = "others"
 """Backends beyond those that have a line of their own."""
 
@@ -79,9 +86,9 @@ class Board:
         }
 
     def over_time(self) -> dict[str, Any]:
-        """Each backend over the last minutes: requests/s, tokens/s of a stream, seconds to the first token.
+        """Each backend over the last minutes: requests/s, and the ratios of :data:`_RATIOS`.
 
-        The latter two are None where no such request ended.
+        A ratio is None where no such request ended.
         """
         kept = self.samples.all()
         step = max(1, -(-len(kept) // _POINTS))
@@ -106,13 +113,12 @@ class Board:
                 ]
                 for name, cells in grown.items()
             },
-            "speeds": {
-                name: [_ratio(cell.decode_tokens, cell.decode_time) for cell in cells]
-                for name, cells in grown.items()
-            },
-            "first_tokens": {
-                name: [_ratio(cell.first_token_time, cell.first_tokens) for cell in cells]
-                for name, cells in grown.items()
+            **{
+                shown: {
+                    name: [_ratio(getattr(cell, over), getattr(cell, under)) for cell in cells]
+                    for name, cells in grown.items()
+                }
+                for shown, over, under in _RATIOS
             },
         }
 

@@ -21,6 +21,9 @@ SHOWN: Final = ("speed", "first_token", "gain", "acceptance")
 COLUMNS: Final = 16
 """Of the heat map; a fleet with more shows the busiest."""
 
+STALE: Final = 15.0
+"""Seconds after which a load is too old to be trusted, as for the alert."""
+
 ROWS: Final = 100
 """Of the fleet's table."""
 
@@ -292,8 +295,15 @@ def _backend(backend: dict[str, Any]) -> Html:
         tag("td", "?" if backend["running"] is None else backend["running"]),
         tag("td", "?" if backend["waiting"] is None else backend["waiting"]),
         tag("td", *(("?",) if kv is None else (_meter(kv), percent(kv)))),
-        tag("td", "never" if age is None else f"{age:.1f} s ago"),
+        tag("td", _age(age)),
     )  # fmt: skip
+
+
+def _age(seconds: float | None) -> Html | str:
+    """When the load was last read; too long ago, and routing knows the gateway's own requests alone."""
+    if seconds is None:
+        return "never"
+    return tag("span", f"{seconds:.1f} s ago", class_="tag bad" if seconds > STALE else None)
 
 
 def _meter(share: float) -> Html:

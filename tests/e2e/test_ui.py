@@ -163,7 +163,11 @@ def test_the_heat_map_shows_speed_gain_and_acceptance(browser: Browser) -> None:
 
 
 def test_the_chart_over_time_shows_requests_speed_and_first_tokens(browser: Browser) -> None:
-    for choice, words in (("speed", "Output tokens per second"), ("first-token", "Mean time from dispatch")):
+    for choice, words in (
+        ("speed", "Output tokens per second"),
+        ("first-token", "Mean time from dispatch"),
+        ("acceptance", "Accepted share"),
+    ):
         browser.one(f"label[for=line-{choice}]").click()
         browser.until(lambda words=words: browser.text("#time-note").startswith(words), wanted=True)  # type: ignore[misc]
         assert len(browser.all("#time-chart .u-over")) == 1

@@ -67,6 +67,7 @@ const LINES = {
   backends: { note: "Requests per second of each backend over the last 15 minutes.", adds: true, value: (value) => value.toFixed(1) },
   speeds: { note: "Output tokens per second of one stream, of each backend over the last 15 minutes.", value: (value) => `${Math.round(value)} tok/s` },
   first_tokens: { note: "Mean time from dispatch to the first token, of each backend over the last 15 minutes.", value: (value) => (value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(1)} s`) },
+  acceptance: { note: "Accepted share of the draft tokens, of each backend over the last 15 minutes.", value: (value) => `${Math.round(value * 100)} %` },
 };
 
 function drawOverTime(found) {
@@ -92,7 +93,7 @@ function drawOverTime(found) {
   }, shown);
 }
 
-let shownOverTime = { times: [], backends: {}, speeds: {}, first_tokens: {} };
+let shownOverTime = { times: [], backends: {}, speeds: {}, first_tokens: {}, acceptance: {} };
 let lastData = null;
 
 function fillModels(models) {

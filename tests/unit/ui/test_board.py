@@ -122,6 +122,7 @@ def test_speed_and_first_tokens_over_time_have_gaps_where_nothing_ended(board: B
     found = board.over_time()
     assert found["speeds"] == {"plain": [30.0, None], "fast": [90.0, 20.0], "idle": [None, None]}
     assert found["first_tokens"] == {"plain": [None, None], "fast": [None, 0.4], "idle": [None, None]}
+    assert found["acceptance"]["fast"] == [0.75, None]
     (fast, _) = board.state()["cells"]
     assert (fast["first_token"], board.state()["totals"]["first_token"]) == (0.4, 0.4)
 
