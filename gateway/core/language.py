@@ -105,12 +105,8 @@ _NAMES: Final = [name for name, _, _ in _SCRIPTS]
 _WORTHS: Final = [worth for _, _, worth in _SCRIPTS]
 _ASCII: Final = 128
 # Digits stay: "3x" holds no word.
-_LATIN_WORDS: Final = Table(
-    "".join(
-        chr(unit) if script == 1 or chr(unit) in "0123456789" else " "
-        for unit, script in enumerate(_SCRIPT_OF_UNIT.tolist())
-    )
-)
+_DIGITS: Final = np.isin(np.arange(UNITS), [*map(ord, "0123456789")])
+_LATIN_WORDS: Final = Table((_SCRIPT_OF_UNIT == 1) | _DIGITS)
 
 
 def _script(text: str) -> str | None:

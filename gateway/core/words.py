@@ -7,35 +7,37 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 _LONE: Final = frozenset({"'", "+", "++", "#"})
 _ASCII: Final = 128
-_SURROGATES: Final = range(0xD800, 0xE000)
 UNITS: Final = 2**16
 """How many UTF-16 units there are."""
 
-
-def _letter(char: str) -> bool:
-    r"""Whether ``[^\W\d_]`` fits."""
-    return char.isalnum() and not char.isdecimal()
+_UNITS: Final = np.arange(UNITS, dtype=np.uint16)
+_SPACE, _POINT, _ZERO = map(ord, " .0")
 
 
-_CHARS: Final = "".join(chr(unit) if unit not in _SURROGATES else " " for unit in range(UNITS))
-_LETTERS: Final = "".join(char if _letter(char) else " " for char in _CHARS)
-_WORDS: Final = "".join(char if _letter(char) or char in "'+#" else " " for char in _CHARS)
-_FIGURES: Final = "".join("0" if char.isdecimal() else "." if char in ".," else " " for char in _CHARS)
+def _those(test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Which units pass a test; of the halves of pairs none does."""
+    return np.array([*map(test, map(chr, range(UNITS)))])
+
+
+def _are(chars: str) -> NDArray[np.bool_]:
+    return np.isin(_UNITS, [*map(ord, chars)])
 
 
 class Table:
-    """What stands for each character of a text; those beyond the first 65,536 become spaces."""
+    """Which characters of a text are kept; all others become spaces, and those beyond the first 65,536."""
 
     __slots__ = ("_of_ascii", "_of_units")
 
-    def __init__(self, chars: str) -> None:
-        """Take a character for each UTF-16 unit."""
-        self._of_ascii = chars[:_ASCII].ljust(256).encode()
-        self._of_units = np.frombuffer(chars.encode("utf-16-le"), np.uint16)
+    def __init__(self, kept: NDArray[np.bool_]) -> None:
+        """Take a flag for each UTF-16 unit."""
+        self._of_units = np.where(kept, _UNITS, np.uint16(_SPACE))
+        self._of_ascii = self._of_units[:_ASCII].astype(np.uint8).tobytes().ljust(256)
 
     def apart(self, text: str) -> list[str]:
         """What stands between spaces."""
@@ -49,10 +51,12 @@ def units(text: str) -> NDArray[np.uint16]:
     return np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
 
 
-_OF_LETTERS: Final = Table(_LETTERS)
-_OF_WORDS: Final = Table(_WORDS)
-_FIGURES_OF_ASCII: Final = _FIGURES[:_ASCII].ljust(256).encode()
-_FIGURES_OF_UNITS: Final = np.frombuffer(_FIGURES.encode(), np.uint8)
+_DECIMAL: Final = _those(str.isdecimal)
+_LETTER: Final = _those(str.isalnum) & ~_DECIMAL
+_OF_LETTERS: Final = Table(_LETTER)
+_OF_WORDS: Final = Table(_LETTER | _are("'+#"))
+_FIGURES: Final = np.where(_DECIMAL, _ZERO, np.where(_are(".,"), _POINT, _SPACE)).astype(np.uint8)
+_FIGURES_OF_ASCII: Final = _FIGURES[:_ASCII].tobytes().ljust(256)
 
 
 def letters(text: str) -> frozenset[str]:
@@ -84,7 +88,7 @@ def numbers(text: str) -> int:
     if text.isascii():
         figures = text.encode().translate(_FIGURES_OF_ASCII)
     else:
-        figures = _FIGURES_OF_UNITS.take(units(text)).tobytes()
+        figures = _FIGURES.take(units(text)).tobytes()
     # Twice, for a single pass leaves the second point of "0.0.0".
     joined = figures.replace(b"0.0", b"000").replace(b"0.0", b"000")
     return len(joined.replace(b".", b" ").split())
