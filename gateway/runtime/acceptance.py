@@ -114,7 +114,7 @@ class Acceptance:
         """Take in a finished request."""
         if not record.attempts or record.baseline or record.outcome.status != OK:
             return
-        server = self._servers.setdefault(record.backend, _Server())
+        server = self._server(record.backend)
         workload, outcome = record.classification.label, record.outcome
         server.exact[workload] = server.exact.get(workload, Sums()).plus(Sums.of(record))
         if (sums := stream_sums(record)) is not None:
@@ -130,7 +130,7 @@ class Acceptance:
 
     def counted(self, backend: str, counters: Counters) -> None:
         """Take in what a backend's server has counted so far."""
-        server = self._servers.setdefault(backend, _Server())
+        server = self._server(backend)
         if server.counters is not None and restarted(server.counters, counters):
             # What was measured belongs to a server that is gone, perhaps with another draft length.
             server = self._servers[backend] = _Server()
@@ -146,6 +146,12 @@ class Acceptance:
             server.mark = counters
         while server.pending and counters.at - server.pending[0].until >= self._lag:
             self._judge(backend, server, server.pending.popleft())
+
+    def _server(self, backend: str) -> _Server:
+        server = self._servers.get(backend)
+        if server is None:  # no setdefault, which would make one for each record
+            server = self._servers[backend] = _Server()
+        return server
 
     def _judge(self, backend: str, server: _Server, window: Window) -> None:
         """Compare a window with the requests in it, and learn from it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,22 +14,26 @@ MOST: Final = 8192
 """Changes that are remembered of a backend at most."""
 
 
+def _numbers() -> array[float]:
+    return array("d")
+
+
 @dataclass(slots=True)
 class _History:
     """Times at which the number changed, the number since then, and the request-seconds before."""
 
-    times: list[float] = field(default_factory=list)
-    counts: list[float] = field(default_factory=list)
-    areas: list[float] = field(default_factory=list)
+    times: array[float] = field(default_factory=_numbers)
+    counts: array[float] = field(default_factory=_numbers)
+    areas: array[float] = field(default_factory=_numbers)
 
     def change(self, count: float, now: float) -> None:
-        area = self.area(now)
-        self.times.append(now)
-        self.counts.append(count)
-        self.areas.append(area)
-        half = len(self.times) // 2
-        if self.times[half] < now - REMEMBERED or len(self.times) > MOST:
-            del self.times[:half], self.counts[:half], self.areas[:half]
+        times, counts, areas = self.times, self.counts, self.areas
+        areas.append(areas[-1] + counts[-1] * (now - times[-1]) if times else 0.0)
+        times.append(now)
+        counts.append(count)
+        half = len(times) // 2
+        if times[half] < now - REMEMBERED or len(times) > MOST:
+            del times[:half], counts[:half], areas[:half]
 
     def place(self, at: float) -> int:
         return bisect_right(self.times, at) - 1
@@ -48,7 +53,10 @@ class Occupancy:
 
     def change(self, backend: str, count: float, now: float) -> None:
         """A backend has another number of requests from now on."""
-        self._histories.setdefault(backend, _History()).change(count, now)
+        history = self._histories.get(backend)
+        if history is None:
+            history = self._histories[backend] = _History()
+        history.change(count, now)
 
     def forget(self, backend: str) -> None:
         """A backend is gone."""
