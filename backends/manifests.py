@@ -76,7 +76,11 @@ def compose(specs: Sequence[LaunchSpec], platform: Platform) -> str:
 
 
 def _service(spec: LaunchSpec, platform: Platform, gpus: tuple[int, ...]) -> dict[str, Any]:
-    probe = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{spec.port}/health')"
+    url = f"'{spec.scheme}://127.0.0.1:{spec.port}/health'"
+    probe = f"import urllib.request as u; u.urlopen({url})"
+    if spec.scheme == "https":  # its certificate is for the name by which others reach it
+        context = "context=ssl._create_unverified_context()"
+        probe = f"import ssl, urllib.request as u; u.urlopen({url}, {context})"
     folders = _folders(spec)
     words = [folders.get(spec.target, spec.target)]
     words += arguments(replace(spec, draft=folders.get(spec.draft or "", spec.draft)), host=_ANYWHERE)
@@ -182,7 +186,8 @@ def _deployment(spec: LaunchSpec, platform: Platform, name: str) -> dict[str, An
     words = arguments(spec, host=_ANYWHERE)
     words[words.index("--port") + 1] = str(_PORT)
     env = {**environment(spec, platform), "HF_HOME": _MODELS}
-    health = {"httpGet": {"path": "/health", "port": "http"}}
+    secure = {"scheme": "HTTPS"} if spec.scheme == "https" else {}
+    health = {"httpGet": {"path": "/health", "port": "http", **secure}}
     container: dict[str, Any] = {
         "name": "vllm",
         "image": _image(spec, platform),

@@ -288,3 +288,15 @@ def test_any_names_are_made_fit_for_kubernetes(names: list[str]) -> None:
     made = list(manifests.kubernetes_names(names).values())
     assert len(set(made)) == len(names)
     assert all(re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in made)
+
+
+def test_a_server_with_a_certificate_is_asked_for_its_health_as_one() -> None:
+    spec = LaunchSpec("a", "t", "t", scheme="https", port=8443)
+    (*_, probe) = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]["healthcheck"][
+        "test"
+    ]
+    assert "urlopen('https://127.0.0.1:8443/health', context=ssl._create_unverified_context())" in probe
+    compile(probe, "probe", "exec")
+    deployment, _ = YAML(typ="safe").load_all(manifests.kubernetes([spec], "rocm"))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
