@@ -34,7 +34,7 @@ FEWEST: Final = 10
 NONE: Final = "none of them"
 """What a request is that has none of the labels, in scores; it cannot be the name of a label."""
 
-_FOLDS: Final = 6
+_FOLDS: Final = 5
 _OF_SCORES: Final = 0.25
 """What probabilities of built-in labels count beside words, whose squares add up to one."""
 
@@ -44,6 +44,7 @@ _USUAL: Final = 0.02
 _RIDGE: Final = 1e-6
 _STEPS: Final = 10
 _STEEPEST: Final = 20.0
+_CLOSE: Final = 0.01
 _AT_ONCE: Final = 4096
 _LIKELIEST: Final = ClassifierSettings(threshold=0.0)
 
@@ -203,7 +204,9 @@ def _fit(alike: Floats, has: Flags, chosen: Flags) -> tuple[Floats, float]:
         bent = np.maximum(weights * likely * (1 - likely), 1e-9)
         system[:-1, :-1] = kernel + np.diag(_RIDGE / bent)
         solved = np.linalg.solve(system, np.append(odds + weights * (yes - likely) / bent, 0.0))
-        odds = np.clip(kernel @ solved[:-1] + solved[-1], -_STEEPEST, _STEEPEST)
+        before, odds = odds, np.clip(kernel @ solved[:-1] + solved[-1], -_STEEPEST, _STEEPEST)
+        if np.abs(odds - before).max() < _CLOSE:
+            break
     shares = np.zeros(len(has))
     shares[at] = solved[:-1]
     return shares, float(solved[-1])
