@@ -136,6 +136,13 @@ class Curve:
         table: NDArray[np.float64] = known * np.exp(self.offset + np.interp(_TABLE_X, _X, fit))
         return table
 
+    def relative(self) -> NDArray[np.float64]:
+        """The table over its own mean where it was learnt: how it changes with load, whatever its level."""
+        table, weight = self.table(), np.array(self.weight)
+        if not self.evidence:
+            return table / table[0]
+        return table / float(weight @ table[_BATCHES.astype(int)] / weight.sum())
+
     @property
     def level(self) -> float:
         """Factor by which steps are known to take longer than the prior said in the beginning."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.curve import Curve, Pool, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
-from gateway.core.posterior import Evidence, hardness, publish
-from gateway.core.predict import Cell, ServerModel, prompt_bin
+from gateway.core.posterior import Evidence, fresh, hardness, publish
+from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin
 from gateway.core.prefill import Prefill
 from gateway.core.samples import FAMILIES, LOOKUP, MODEL, Arm, Sample, Span, guess
 
@@ -58,6 +58,7 @@ class _Server:
     drift: Drift = field(default_factory=lambda: Drift(0.15))
     residual: float = 0.0
     residuals: float = 0.0
+    seen: float = 0.0
     model: ServerModel = field(default_factory=ServerModel)
 
 
@@ -82,7 +83,7 @@ class Learner:
         self._accepted.setdefault(arm.fingerprint, Evidence(prior))
         self._by_load.setdefault(arm.fingerprint, Curve((1.0, 1.0)))
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
-        self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}))
+        self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}, now))
         self._renew(backend, self._servers[backend], Pool.of(()), self._by_load[arm.fingerprint].table(), now)
 
     @property
@@ -127,7 +128,9 @@ class Learner:
         ]
         # More than N + 1 tokens a step is a merged event, less than one a step that was not this request's.
         seen = min(1.0, max(sample.steps / sample.decoded, 1.0 / (server.arm.draft_tokens + 1)))
-        residual = self._accepted[fingerprint].add(shares, seen, weight)
+        evidence = self._accepted[fingerprint]
+        residual = evidence.add(shares, seen, weight)
+        evidence.seen |= {cell.workload: sample.at for cell, share, _ in shares if share >= LIKELY}
         if sample.spans:
             batch = sum(span.batch * span.steps for span in sample.spans) / sum(
                 span.steps for span in sample.spans
@@ -139,7 +142,7 @@ class Learner:
         for span in reversed(sample.spans):
             since = until - span.seconds
             if span.steps >= _LEAST_STEPS and span.seconds > 0.0:
-                self._take_span(server, span, prefill.between(since, until))
+                self._take_span(server, span, prefill.between(since, until), until)
             until = since
         computed = sample.at if sample.prefilled_at is None else sample.prefilled_at
         prefill.add(computed, sample.prefill_tokens, math.inf if sample.ttft is None else sample.ttft)
@@ -150,13 +153,14 @@ class Learner:
             stretch = server.model.stretch
             prefill.learn_start(sample.ttft, step, sample.prefill_tokens, sample.queue, stretch)
 
-    def _take_span(self, server: _Server, span: Span, prompts: float) -> None:
+    def _take_span(self, server: _Server, span: Span, prompts: float, at: float) -> None:
         step = server.model.step(span.batch)
         # Those in one batch see the same steps, so each tells less that is new.
         weight = min(1.0, span.steps / _SPAN_STEPS) / math.sqrt(max(1.0, span.batch))
         server.prefill.learn_span(span.seconds, span.steps * step, prompts, weight)
         seconds = span.seconds - prompts * server.prefill.seconds
         each = max(seconds, _LEAST_DECODING * span.seconds) / span.steps
+        server.seen = at
         server.curve.add(span.batch, math.log(each / server.curve.expected(span.batch)), weight)
         server.residual += weight * math.log(each / step)
         server.residuals += weight
@@ -182,12 +186,12 @@ class Learner:
         hard = {family: hardness(members) for family, members in families.items()}
         for fingerprint, arm in arms.items():
             known = hard[arm.target, arm.family] if arm.draft_tokens else {}
-            self._published[fingerprint] = publish(self._accepted[fingerprint], known)
+            self._published[fingerprint] = publish(self._accepted[fingerprint], known, now)
         curves: dict[object, list[Curve]] = defaultdict(list)
         for server in self._servers.values():
             curves[_kin(server.arm)].append(server.curve)
         kin = {key: Pool.of(members) for key, members in curves.items()}
-        by_load = {fingerprint: _relative(self._by_load[fingerprint]) for fingerprint in arms}
+        by_load = {fingerprint: self._by_load[fingerprint].relative() for fingerprint in arms}
         for backend in self._turn():
             server = self._servers[backend]
             self._renew(backend, server, kin[_kin(server.arm)], by_load[server.arm.fingerprint], now)
@@ -231,15 +235,10 @@ class Learner:
             chars_per_token=lengths.chars_per_token,
             evidence=accepted.evidence,
             spread=accepted.spread if arm.draft_tokens else {},
-            measured=server.curve.evidence,
+            measured=server.curve.evidence * fresh(now - server.seen),
         )
 
 
 def _kin(arm: Arm) -> object:
     """Servers that lend each other step times: replicas, and all of a target of which nothing is known."""
     return arm.fingerprint if arm.prior is not None else (arm.target,)
-
-
-def _relative(by_load: Curve) -> NDArray[np.float64]:
-    """How acceptance changes with load, 1 at the loads where it was learnt."""
-    return by_load.table() / by_load.mean_ratio

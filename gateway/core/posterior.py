@@ -37,6 +37,10 @@ _MEMORY: Final = 600.0
 _FORGET: Final = 0.2
 """Share of a cell's evidence that outlives a change in its acceptance."""
 
+STALE: Final = 600.0
+"""Seconds without a request after which what was learnt before counts for less and less in how sure it is, so
+that a server that gets none is tried again."""
+
 _SURE: Final = 0.5
 """Probability of a cell above which a request tells whether the cell has changed."""
 
@@ -62,11 +66,13 @@ class Evidence:
         prior: What was believed before the first.
         cells: By cell.
         drifts: Watch over each cell that has evidence.
+        seen: Monotonic seconds of the last request by workload.
     """
 
     prior: ServerModel
     cells: dict[Cell, Sums] = field(default_factory=dict)
     drifts: dict[Cell, Drift] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
 
     def believed(self, cell: Cell) -> float:
         """The prior's log θ, from a like cell where it has none."""
@@ -155,12 +161,18 @@ class Published:
     spread: Mapping[str, float]
 
 
-def publish(one: Evidence, hard: Mapping[str, float]) -> Published:
+def fresh(age: float) -> float:
+    """What evidence still counts for in how sure it is, when the last request was so many seconds ago."""
+    return math.exp(min(0.0, STALE - age) / STALE)
+
+
+def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:
     """What is known of a configuration.
 
     Args:
         one: Its evidence.
         hard: :func:`hardness` of its family.
+        now: Monotonic seconds.
     """
     deviations = one.deviations()
     level = _level(deviations)
@@ -185,6 +197,8 @@ def publish(one: Evidence, hard: Mapping[str, float]) -> Published:
         other_steps_per_token=math.exp(min(0.0, math.log(one.prior.other_steps_per_token) + level)),
         evidence=evidence,
         spread={
-            workload: SPREAD / math.sqrt(evidence.get(workload, 0.0) + WORKLOAD) for workload in workloads
+            workload: SPREAD
+            / math.sqrt(fresh(now - one.seen.get(workload, now)) * evidence.get(workload, 0.0) + WORKLOAD)
+            for workload in workloads
         },
     )

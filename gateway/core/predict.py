@@ -78,7 +78,7 @@ class ServerModel:
         chars_per_token: Of prompts.
         evidence: Weight of the requests behind each workload's acceptance, in requests, discounted.
         spread: How far log ``steps_per_token`` is unknown: its standard deviation by workload.
-        measured: Weight of the evidence behind the step times, in requests, discounted.
+        measured: Weight of the evidence behind the step times, in requests, discounted; also for its age.
     """
 
     fingerprint: str = ""

@@ -87,3 +87,14 @@ def test_a_replica_that_got_slow_lends_what_it_saw_all_the_same() -> None:
 
 def test_small_dips_are_noise_and_a_large_drop_is_the_engines() -> None:
     assert rising([1.0, 2.0, 1.9, 2.1, 1.0, 0.95, 1.1]) == (1.0, 2.0, 2.0, 2.1, 1.0, 1.0, 1.1)
+
+
+def test_how_a_table_changes_with_load_does_not_depend_on_its_level() -> None:
+    curve = Curve((1.0, 1.0))
+    assert curve.relative() == pytest.approx(1.0)
+    curve.add(4.0, math.log(0.5), 0.1)
+    assert curve.relative()[4] == pytest.approx(1.0)
+    for _ in range(300):
+        curve.add(4.0, math.log(0.5), 1.0)
+        curve.add(64.0, math.log(1.0), 1.0)
+    assert curve.relative()[64] / curve.relative()[4] == pytest.approx(2.0, rel=0.05)

@@ -15,13 +15,13 @@ CODE, CHAT, MATH = (Cell(label, 0, SAMPLED) for label in ("code", "chat", "math"
 def teach(evidence: Evidence, cell: Cell, theta: float, times: int = 50, noise: float = 0.0) -> None:
     draws = random.Random(6)  # noqa: S311 - no secret
     for _ in range(times):
-        known = publish(evidence, {}).steps_per_token.get(cell, 0.4)
+        known = publish(evidence, {}, 0.0).steps_per_token.get(cell, 0.4)
         evidence.add([(cell, 1.0, known)], theta * math.exp(draws.gauss(0.0, noise)), 1.0)
 
 
 def test_without_evidence_the_prior_is_believed() -> None:
     prior = ServerModel(steps_per_token={CODE: 0.25}, other_steps_per_token=0.4)
-    found = publish(Evidence(prior), {})
+    found = publish(Evidence(prior), {}, 0.0)
     assert found.steps_per_token[CODE] == pytest.approx(0.25)
     assert found.steps_per_token[Cell("code", 3, STRUCTURED)] == pytest.approx(0.25), "from a like cell"
     assert found.other_steps_per_token == pytest.approx(0.4)
@@ -31,7 +31,7 @@ def test_without_evidence_the_prior_is_believed() -> None:
 def test_a_cell_is_learnt_and_its_neighbours_follow() -> None:
     evidence = Evidence(PRIOR)
     teach(evidence, CODE, 0.2)
-    found = publish(evidence, {})
+    found = publish(evidence, {}, 0.0)
     assert found.steps_per_token[CODE] == pytest.approx(0.2, rel=0.03)
     assert found.steps_per_token[Cell("code", 0, GREEDY)] == pytest.approx(0.2, rel=0.1)
     assert 0.2 < found.other_steps_per_token < 0.4
@@ -43,7 +43,7 @@ def test_long_prompts_are_told_apart_once_there_are_enough() -> None:
     long = Cell("chat", 3, SAMPLED)
     teach(evidence, CHAT, 0.3)
     teach(evidence, long, 0.8, times=60)
-    found = publish(evidence, {}).steps_per_token
+    found = publish(evidence, {}, 0.0).steps_per_token
     assert found[CHAT] == pytest.approx(0.3, rel=0.25)
     assert found[long] == pytest.approx(0.8, rel=0.15)
     assert CELL > WORKLOAD
@@ -53,19 +53,19 @@ def test_there_is_no_more_than_a_step_for_a_token() -> None:
     evidence = Evidence(ServerModel(other_steps_per_token=0.9))
     teach(evidence, CODE, 1.0)
     evidence.add([(CODE, 1.0, 0.5)], 1.0, 1.0)
-    assert publish(evidence, {"code": 1.0}).steps_per_token[CODE] <= 1.0
+    assert publish(evidence, {"code": 1.0}, 0.0).steps_per_token[CODE] <= 1.0
 
 
 def test_doubtful_labels_do_not_make_workloads_alike() -> None:
     evidence, draws = Evidence(PRIOR), random.Random(7)  # noqa: S311 - no secret
     for _ in range(1500):
-        known = publish(evidence, {}).steps_per_token
+        known = publish(evidence, {}, 0.0).steps_per_token
         label, theta = draws.choice([(CODE, 0.2), (MATH, 0.4)])
         other = MATH if label is CODE else CODE
         guess, doubt = (label, other) if draws.random() < 0.8 else (other, label)
         shares = [(guess, 0.8, known.get(guess, 0.4)), (doubt, 0.2, known.get(doubt, 0.4))]
         evidence.add(shares, theta, 1.0)
-    found = publish(evidence, {}).steps_per_token
+    found = publish(evidence, {}, 0.0).steps_per_token
     assert found[CODE] == pytest.approx(0.2, rel=0.12)
     assert found[MATH] == pytest.approx(0.4, rel=0.12)
 
@@ -76,9 +76,9 @@ def test_the_level_of_a_configuration_does_not_depend_on_the_mix() -> None:
         teach(one, CODE, 0.2, times=100)
         teach(one, CHAT, 0.4, times=times)
     other = Cell("poetry", 0, SAMPLED)
-    assert other not in publish(even, {}).steps_per_token
-    assert publish(even, {}).other_steps_per_token == pytest.approx(
-        publish(skewed, {}).other_steps_per_token, rel=0.02
+    assert other not in publish(even, {}, 0.0).steps_per_token
+    assert publish(even, {}, 0.0).other_steps_per_token == pytest.approx(
+        publish(skewed, {}, 0.0).other_steps_per_token, rel=0.02
     )
 
 
@@ -88,16 +88,16 @@ def test_what_is_hard_for_one_draft_is_expected_to_be_hard_for_the_next() -> Non
     teach(one, CHAT, 0.6)
     hard = hardness([one, other])
     assert hard["chat"] > 0.0 > hard["code"]
-    found = publish(other, hard).steps_per_token
+    found = publish(other, hard, 0.0).steps_per_token
     assert found[CODE] < 0.4 < found[CHAT]
 
 
 def test_a_change_of_acceptance_takes_most_of_the_evidence() -> None:
     evidence = Evidence(PRIOR)
     teach(evidence, CODE, 0.2, times=300, noise=0.2)
-    before = publish(evidence, {}).evidence["code"]
+    before = publish(evidence, {}, 0.0).evidence["code"]
     teach(evidence, CODE, 0.8, times=60, noise=0.2)
-    found = publish(evidence, {})
+    found = publish(evidence, {}, 0.0)
     assert found.evidence["code"] < before
     assert found.steps_per_token[CODE] == pytest.approx(0.8, rel=0.15)
 
@@ -107,6 +107,6 @@ def test_evidence_can_be_weakened_as_a_whole() -> None:
     teach(evidence, CODE, 0.2)
     teach(evidence, CHAT, 0.3)
     evidence.weaken(0.0)
-    found = publish(evidence, {})
+    found = publish(evidence, {}, 0.0)
     assert found.evidence == {}
     assert found.other_steps_per_token == pytest.approx(0.4)
