@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from backends.flags import LISTED_OF, Kind, listed, name, shorts
-from backends.preflight.finding import Finding
+from backends.preflight.finding import Finding, unchecked
 from backends.render import METRICS, OWN_ARGS, REQUEST_METRICS_SINCE
 from backends.spec import whole
 from backends.versions import at_least, may_have
@@ -24,10 +24,9 @@ _HIDES: Final = {
     "uds": "it listens on a socket file and not at its url",
     "headless": "it has no HTTP server",
     "grpc": "it speaks gRPC and not HTTP",
-    "config": "flags of another file are not checked, and may contradict the fleet file",
     "help": "it prints its help and ends",
 }
-"""Flags with which the gateway cannot use a server, or nobody knows how it is started."""
+"""Flags with which the gateway cannot use a server."""
 _COUNTS: Final = (
     "pipeline-parallel-size", "data-parallel-size", "data-parallel-size-local",
     "prefill-context-parallel-size",
@@ -48,6 +47,9 @@ def check_flags(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     yield from _reachable(spec)
     if spec.speculates or METRICS in spec.flags:
         yield from _acceptance(spec, machine)
+    if "config" in spec.flags:
+        wrong = f"the flags in {spec.flags['config']} were not looked at"
+        yield unchecked(spec.name, wrong, "write them in launch.args")
     if spec.flags.get("disable-log-stats"):
         wrong = "without log statistics there are no counters to read load and acceptance from"
         yield Finding(spec.name, wrong, "remove disable-log-stats")

@@ -47,11 +47,9 @@ def check_models(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
 
 
 def _unread(spec: LaunchSpec, role: str, name: str) -> Iterator[Finding]:
-    unseen = {"target": "layers, heads and context", "draft": "fit to the target"}[role]
-    wrong = f"the {role} {name} has no config.json on this machine, so its {unseen} are not known"
-    yield unchecked(
-        spec.name, wrong.replace("target are", "target is"), "download it, or check where it lies"
-    )
+    unseen = {"target": "layers, heads and context are", "draft": "fit to the target is"}[role]
+    wrong = f"the {role} {name} has no config.json on this machine, so its {unseen} not known"
+    yield unchecked(spec.name, wrong, "download it, or check where it lies")
 
 
 def _odd(spec: LaunchSpec, role: str, checkpoint: Checkpoint) -> Iterator[Finding]:

@@ -604,10 +604,6 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "with the flag headless it has no HTTP server; remove it",
     ),
     (
-        "flags of another file", server("ngram", 4, args={"config": "more.yaml"}), MACHINE,
-        ("with the flag config flags of another file are not checked, and may contradict the fleet file; remove it"),
-    ),
-    (
         "stages that are no number", server("ngram", 4, args={"pipeline-parallel-size": "two"}), MACHINE,
         "pipeline-parallel-size is 'two'; write a whole number from 1 on",
     ),
@@ -972,6 +968,12 @@ def test_checkpoints_that_are_elsewhere_are_named() -> None:
 def test_a_checkpoint_is_named_once_for_all_its_servers() -> None:
     findings = preflight([BASE, server("ngram", 4), server("suffix", 8, port=8001)], MACHINE)
     assert [one.server for one in findings if one.unchecked] == ["base"]
+
+
+def test_flags_of_another_file_are_not_looked_at() -> None:
+    spec = server("none", args={"config": "more.yaml"})
+    assert unchecked(spec)[0] == "the flags in more.yaml were not looked at; write them in launch.args"
+    assert found(spec) == []
 
 
 def test_a_tool_that_tells_nothing_is_named() -> None:
