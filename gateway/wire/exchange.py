@@ -220,7 +220,7 @@ class Exchange:
                 return outcomes.CANCELLED, "shutdown"
             ours = self._problem is errors.INTERNAL or self._problem.retry_after is not None
             return outcomes.REJECTED if ours else outcomes.CLIENT_ERROR, self._problem.code
-        if self._problem in {errors.GOING_DOWN, errors.INTERNAL}:
+        if self._problem is errors.GOING_DOWN or self._problem is errors.INTERNAL:
             return (outcomes.TRUNCATED if client.delivered else outcomes.REJECTED), self._problem.code
         error = trial.error
         if not error:
