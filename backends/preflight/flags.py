@@ -37,9 +37,11 @@ _NODES: Final = "nnodes"
 def check_flags(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     """Findings about ``launch.args``, and about the flags that are needed beside them."""
     seen: dict[str, str] = {}
-    for written, value in spec.args.items():
-        read = name(written)
-        yield from _spelling(spec, written, read, value, machine)
+    for whole_key, value in spec.args.items():
+        read = name(whole_key)
+        # What follows is a value, and may be a secret.
+        written, sign, _ = whole_key.partition("=")
+        yield from _spelling(spec, written, read, value, machine, holds=bool(sign))
         if other := seen.get(read):
             yield Finding(spec.name, f"the flags {other} and {written} are one", "keep one of them")
         seen.setdefault(read, written)
@@ -56,11 +58,9 @@ def check_flags(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
 
 
 def _spelling(
-    spec: LaunchSpec, written: str, read: str, value: Scalar, machine: Machine
+    spec: LaunchSpec, written: str, read: str, value: Scalar, machine: Machine, *, holds: bool
 ) -> Iterator[Finding]:
     head, dot, _ = read.partition(".")
-    # What follows is a value, and may be a secret.
-    written, sign, _ = written.partition("=")
     bare = written.lstrip("-")
     if not _NAME.fullmatch(bare):
         yield Finding(spec.name, f"{written!r} cannot be a flag", "write the name of a flag of vllm serve")
@@ -68,7 +68,7 @@ def _spelling(
         yield Finding(spec.name, f"the flag {written} is written by specroute", f"remove it and set {owner}")
     elif head in _HIDES:
         yield Finding(spec.name, f"with the flag {written} {_HIDES[head]}", "remove it")
-    elif sign:
+    elif holds:
         yield Finding(
             spec.name, f"the flag {written} holds its value", f"write {read!r} as key and the rest as value"
         )

@@ -970,6 +970,16 @@ def test_a_checkpoint_is_named_once_for_all_its_servers() -> None:
     assert [one.server for one in findings if one.unchecked] == ["base"]
 
 
+def test_a_secret_in_a_flag_is_not_said_again() -> None:
+    spec = server(
+        "none",
+        args={"--api-key=hidden": True, "api_key": "hidden", "hf-token=hidden": True},
+        api_key_env="KEY",
+    )
+    assert found(spec)
+    assert not [one for one in found(spec) if "hidden" in one]
+
+
 def test_flags_of_another_file_are_not_looked_at() -> None:
     spec = server("none", args={"config": "more.yaml"})
     assert unchecked(spec)[0] == "the flags in more.yaml were not looked at; write them in launch.args"
