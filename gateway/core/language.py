@@ -112,7 +112,7 @@ _LATIN_WORDS: Final = Table((_SCRIPT_OF_UNIT == 1) | _DIGITS)
 def _script(text: str) -> str | None:
     """The language or family of a text whose letters are mostly not Latin."""
     numbers = _SCRIPT_OF_UNIT.take(units(text))
-    if numbers.max() <= 1:
+    if np.maximum.reduce(numbers) <= 1:
         return None
     counts = np.bincount(numbers, minlength=len(_SCRIPTS) + 2).tolist()
     weights = [*map(mul, counts[2:], _WORTHS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import utf_16_le_decode, utf_16_le_encode
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -43,12 +44,12 @@ class Table:
         """What stands between spaces."""
         if text.isascii():
             return text.encode().translate(self._of_ascii).decode().split()
-        return self._of_units.take(units(text)).tobytes().decode("utf-16-le").split()
+        return utf_16_le_decode(self._of_units.take(units(text)).tobytes())[0].split()
 
 
 def units(text: str) -> NDArray[np.uint16]:
     """The UTF-16 units of a text."""
-    return np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
+    return np.frombuffer(utf_16_le_encode(text, "surrogatepass")[0], np.uint16)
 
 
 _DECIMAL: Final = _those(str.isdecimal)
