@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from backends.measured import evidence, real_text
 from backends.methods import Platform, Rule, methods
+from backends.preflight.schedule import KEY as SCHEDULE
 from backends.recipes import recipes
 from gateway.core.fleet import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from backends.measured import Evidence, GpuRun, RealText
+    from backends.measured import Evidence, RealText, Run
     from backends.methods import Method, Support
 
 _RULES: Final = {
@@ -62,6 +63,18 @@ drafts are counted or not, there is one counter for each place in a draft, and a
 acceptance.
 """
 
+ADAPTIVE: Final = "enable_adaptive_verification"
+
+_COMPARED: Final = """\
+Each server got the same requests through the gateway: chat and text completions, streams and whole answers,
+greedy and sampled, alone and up to eight at a time. Then what the gateway's `specroute_speculation_*` and
+`specroute_output_tokens`, read off answers, had grown by was compared with what the server's own
+`vllm:spec_decode_*` and `vllm:generation_tokens` had: all requests, all numbers. One request past the gateway
+makes the two differ, as tests see to. vLLM before 0.32.0 loses the acceptance of a stream whose last two
+pieces it puts into one; such an answer tells none, and the two then differ by no more than it can have had.
+Known beforehand: the checkpoints of the tests draft right and wrong where they were made to, so that what
+requests alone on a server bring can be worked out.
+"""
 
 _LATENCY: Final = """\
 No vLLM tells how long a server drafts, so it is estimated and labelled `estimate`: a step of the server less
@@ -89,7 +102,7 @@ def markdown() -> str:
         "## What is known\n\n" + _known(known),
         "## What was verified\n\n" + _verified(known, run),
         "## What was not run\n\n" + _not_run(known, run),
-        "## Request parameters\n\n" + _parameters(known, run),
+        "## Request parameters\n\n" + _parameters(run),
         "## Prompt lookup on real text\n\n" + _lookup(real_text()),
         "## What drafting takes\n\n" + _LATENCY,
         "## Known faults\n\n" + _faults(known),
@@ -132,31 +145,86 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _verified(known: Iterable[Method], run: Iterable[Evidence]) -> str:
+def _variants(method: Method) -> Iterator[tuple[str, str]]:
+    """Ways to start a method, by the key of ``--speculative-config`` that tells them apart and in words."""
+    yield "", f"`{method.name}`"
+    if method.schedule:
+        yield SCHEDULE, f"`{method.name}`, N by batch size"
+    if method.adaptive:
+        yield ADAPTIVE, f"`{method.name}`, adaptive verification"
+
+
+def _variant(run: Run) -> str:
+    return next((key for key in (SCHEDULE, ADAPTIVE) if key in run.speculative), "")
+
+
+def _label(run: Run) -> str:
+    return dict(_variants(methods()[run.method]))[_variant(run)]
+
+
+def _verified(known: Sequence[Method], run: Sequence[Evidence]) -> str:
     rows = [("Method", *(one.engine for one in run), "ROCm")]
     for method in known:
-        cells = []
-        for one in run:
-            if method.name in one.failures:
-                cells.append(f"not verified: {one.failures[method.name]}")
-            elif method.name in one.methods:
-                cells.append("started from our spec; our counts equal the server's, by position")
-            else:
-                note = method.platforms["cpu" if "CPU" in one.engine else "cuda"].note
-                cells.append(f"not run{': ' + note if note else ''}")
-        rows.append((f"`{method.name}`", *cells, "not run: no AMD GPU was at hand"))
-    lines = [
-        f"- {one.engine}: `{one.command}`{', ' + one.date if one.date else ''}. {one.note}".rstrip()
-        for one in run
+        for key, label in _variants(method):
+            cells = (_cell(one, method, key) for one in run)
+            rows.append((label, *cells, "not run: no AMD GPU was at hand"))
+    lines = [f"- {one.engine}: `{one.command}`, {one.date}. {one.note}".rstrip() for one in run]
+    return f"{_table(rows)}\n{_COMPARED}\n" + "".join(f"{line}\n" for line in lines) + "\n" + _counts(run)
+
+
+def _cell(one: Evidence, method: Method, key: str) -> str:
+    """What was seen of a method on an engine."""
+    for name, run in one.runs.items():
+        if (run.method, _variant(run)) == (method.name, key):
+            if name in one.failures:
+                return f"not verified: {one.failures[name]}"
+            return f"started from our spec; {_outcome(run)}"
+    if not key and method.name in one.failures:
+        return f"not verified: {one.failures[method.name]}"
+    support = method.platforms["cpu" if one.device == "CPU" else "cuda"]
+    return "not run" + (f": {support.note}" if support.note and not support.runs else "")
+
+
+def _outcome(run: Run) -> str:
+    if not run.explained:
+        return "our counts are NOT the server's, see below"
+    if run.server.steps is None:
+        return "no speculation counters on either side, as it should be; as many answer tokens"
+    but = f", but for {run.untold} of {run.requests} answers that told none" if run.differences else ""
+    known = ", and are those known beforehand" if run.known else ""
+    return f"our counts equal the server's, by position{but}{known}"
+
+
+def _counts(run: Iterable[Evidence]) -> str:
+    """The numbers themselves."""
+    rows = [
+        (
+            "Engine",
+            "Method",
+            "N",
+            "Requests",
+            "Answer tokens",
+            "Steps",
+            "Drafted",
+            "Accepted",
+            "By position",
+            "In the gateway",
+        )
     ]
-    lines += [f"- {_counts(name, it, one.engine)}" for one in run for name, it in one.runs.items()]
-    return _table(rows) + "\n" + "\n".join(lines) + "\n"
+    for one in run:
+        for it in one.runs.values():
+            told = it.server
+            counted = (told.steps, told.drafted, told.accepted, " / ".join(map(str, told.by_position)))
+            numbers = (it.draft_tokens or None, it.requests, told.tokens, *counted)
+            same = "; ".join(it.differences) or "the same"
+            rows.append(
+                (one.engine, _label(it), *("–" if n in (None, "") else str(n) for n in numbers), same)
+            )
+    return _table(rows)
 
 
-def _not_run(known: Iterable[Method], run: Iterable[Evidence]) -> str:
+def _not_run(known: Sequence[Method], run: Sequence[Evidence]) -> str:
     """What the table above has no engine for, in sentences."""
-    served = {name for one in run for name in (*one.methods, *one.failures)}
-    never = [one for one in known if one.name not in served]
     rocm = (
         "- ROCm: no server of any method, for want of an AMD GPU. Flags, environment and N for AMD GPUs are "
         "those of the sources that the recipes name; the check and what is rendered were tested, a start was "
@@ -166,38 +234,39 @@ def _not_run(known: Iterable[Method], run: Iterable[Evidence]) -> str:
         "- The published targets: no recipe was started. What ran were small models made for the tests, and "
         "SmolLM2-135M for prompt lookup on real text."
     )
-    methods = [
-        f"- `{one.name}` ({one.title}): on no engine at all. Its launch spec was checked and rendered only."
-        for one in never
+    served = {(it.method, _variant(it)) for one in run for it in one.runs.values()}
+    never = [
+        f"- {label}: on no engine at all. Its launch spec was checked and rendered only."
+        for method in known
+        for key, label in _variants(method)
+        if (method.name, key) not in served
     ]
-    lines = [rocm, *methods, targets]
-    return "\n".join(lines) + "\n"
+    alike = [
+        f"- {_label(it)}, on {one.engine}: it ran, but shortened no draft."
+        for one in run
+        for it in one.runs.values()
+        if _variant(it) and it.server.drafted == it.draft_tokens * (it.server.steps or 0)
+    ]
+    return "".join(f"{line}\n" for line in (rocm, *never, *alike, targets))
 
 
-def _counts(name: str, run: GpuRun, engine: str) -> str:
-    same = "the same" if run.equal else "NOT the same"
-    return (
-        f"`{name}`, N = {run.draft_tokens}, on {engine}: {run.requests} requests, {run.steps} steps, "
-        f"{run.accepted} of {run.drafted} draft tokens accepted, {same} in gateway and server."
-    )
-
-
-def _parameters(known: Iterable[Method], run: Iterable[Evidence]) -> str:
-    measured = next((one for one in run if one.parameters), None)
-    if measured is None:
-        return "Not measured yet.\n"
-    told = measured.parameters
-    names = [one.name for one in known if one.name in told]
-    rows = [("Parameter", *(f"`{name}`" for name in names))]
-    for parameter in told[names[0]]:
-        verdicts = (told[name][parameter] for name in names)
-        rows.append((f"`{parameter}`", *(_SIGNS[verdict] for verdict in verdicts)))
+def _parameters(run: Iterable[Evidence]) -> str:
+    tables = [_matrix(one) for one in run if one.parameters]
     note = (
-        f"Measured on {measured.engine}. Where a server answers 400 the capability filter goes by `refuses` "
-        "of its backend, which is that by default, and the request goes to one that takes it. *Other "
-        "answer*: a greedy request is answered otherwise than by the server without speculation.\n"
+        "Where a server answers 400 the capability filter goes by `refuses` of its backend, which is that by "
+        "default, and the request goes to one that takes it. *Other answer*: a greedy request is answered "
+        "otherwise than by the server without speculation.\n"
     )
-    return _table(rows) + "\n" + note
+    return "\n".join([*tables, note]) if tables else "Not measured yet.\n"
+
+
+def _matrix(one: Evidence) -> str:
+    rows = [("Parameter", *(_label(one.runs[name]) for name in one.parameters))]
+    rows += [
+        (f"`{parameter}`", *(_SIGNS[told[parameter]] for told in one.parameters.values()))
+        for parameter in next(iter(one.parameters.values()))
+    ]
+    return f"On {one.engine}:\n\n{_table(rows)}"
 
 
 def _lookup(run: RealText | None) -> str:

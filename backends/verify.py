@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
-from hashlib import sha256
+import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import anyio
 import httpx
 
-from backends.methods import Rule
+from backends.measured import compared_versions
+from backends.observed import digest, read
 from backends.preflight.finding import Finding
 from backends.preflight.schedule import KEY as SCHEDULE
-from gateway.core.counters import Counters, parse_counters
+from backends.render import REQUEST_METRICS_SINCE
+from backends.versions import at_least, release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
+    from backends.observed import Observed
     from backends.spec import LaunchSpec
+    from gateway.core.counters import Counters
 
 PROBE_TOKENS: Final = 8
 """Length of the answer that is asked for: long enough for a step with a draft."""
@@ -25,49 +29,35 @@ PROBE_TOKENS: Final = 8
 _VARIABLE: Final = ("ngram", "suffix")
 """Methods whose drafts are as long as what they find."""
 
+_ALL_TELL_SINCE: Final = "0.32.0"
+"""Before it, a stream whose last two pieces are put into one does not tell its acceptance."""
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What a server shows of itself.
-
-    Attributes:
-        version: Of vLLM; ``""`` if it does not say.
-        models: Context lengths by model name, None where it does not say.
-        counters: Of its metrics; None if it has none.
-        system_fingerprint: As in its answers; it differs with the server's configuration.
-        tells_acceptance: Whether its answers hold the acceptance of the request; None if it did not answer.
-    """
-
-    version: str = ""
-    models: Mapping[str, int | None] = field(default_factory=dict)
-    counters: Counters | None = None
-    system_fingerprint: str = ""
-    tells_acceptance: bool | None = None
-
-    @property
-    def draft_tokens(self) -> int:
-        """N: each place in a draft has its own counter."""
-        return len(self.counters.by_position) if self.counters else 0
-
-    @property
-    def fingerprint(self) -> str:
-        """Twelve hex digits that change when the server is started anew with something else."""
-        facts = (self.version, sorted(self.models.items()), self.draft_tokens, self.system_fingerprint)
-        return sha256(repr(facts).encode()).hexdigest()[:12]
+_IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+)[^/]*$")
+"""Version of vLLM that the tag of an image names."""
 
 
 class Verifier:
     """Compares servers with their specs. Use as an async context manager."""
 
-    def __init__(self, *, timeout: float = 30.0, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        launched: str | None = None,
+        timeout: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         """Prepare to look at servers.
 
         Args:
+            launched: Version of the vLLM that they were started with; None if it is not known.
             timeout: Seconds for one call.
             transport: Of the calls, if not the usual one.
         """
-        self._client = httpx.AsyncClient(timeout=timeout, trust_env=False, transport=transport)
-        self._seen: dict[str, str] = {}
+        # One limit on the whole of a call: httpx's own starts anew with every byte.
+        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None), trust_env=False, transport=transport)
+        self._timeout = timeout
+        self._launched = launched
+        self._seen: dict[str, dict[str, object]] = {}
 
     async def __aenter__(self) -> Self:
         """Open the client."""
@@ -88,71 +78,44 @@ class Verifier:
         return read(version, models, page, answer, asyncio.get_running_loop().time())
 
     async def verify(self, spec: LaunchSpec) -> list[Finding]:
-        """What is not as the spec says, and whether the server is another one than at the last look."""
+        """What is not as the spec says, and whether the server is another one than at the last look.
+
+        What a server does not answer this time is as it was: only what it answers can tell of a restart.
+        """
         observed = await self.observe(spec)
-        findings = compare(spec, observed)
-        before, now = self._seen.get(spec.name), observed.fingerprint
-        if before is not None and before != now and observed.models:
-            wrong = f"it was started anew with something else: {before} became {now}"
-            findings.append(
-                Finding(spec.name, wrong, "what was measured before does not count for it", warning=True)
-            )
-        if observed.models:
-            self._seen[spec.name] = now
+        findings = [*compare(spec, observed), *_launched(spec, observed, self._launched)]
+        before, now = self._seen.get(spec.name, {}), observed.identity
+        if others := sorted(name for name in before.keys() & now.keys() if before[name] != now[name]):
+            findings.append(_started_anew(spec, others, digest(before), digest(before | now)))
+        # After a restart, what it has not answered yet is unknown.
+        self._seen[spec.name] = now if others else before | now
         return findings
 
     async def _get(self, spec: LaunchSpec, path: str) -> bytes | None:
-        try:
-            response = await self._client.get(f"{spec.url}{path}")
-        except httpx.HTTPError:
-            return None
-        return response.content if response.status_code == httpx.codes.OK else None
+        return await self._answer("GET", f"{spec.url}{path}")
 
     async def _json(self, spec: LaunchSpec, path: str) -> Any:  # noqa: ANN401 - JSON
         return _parsed(await self._get(spec, path))
 
     async def _probe(self, spec: LaunchSpec) -> Any:  # noqa: ANN401 - JSON
         body = {"model": spec.served_model, "prompt": "1 2 3", "max_tokens": PROBE_TOKENS, "temperature": 0}
+        return _parsed(await self._answer("POST", f"{spec.url}/v1/completions", body))
+
+    async def _answer(self, verb: str, url: str, body: object = None) -> bytes | None:
+        """What is answered with 200."""
         try:
-            response = await self._client.post(f"{spec.url}/v1/completions", json=body)
-        except httpx.HTTPError:
+            with anyio.fail_after(self._timeout):
+                response = await self._client.request(verb, url, json=body)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError):
             return None
-        return _parsed(response.content) if response.status_code == httpx.codes.OK else None
+        return response.content if response.status_code == httpx.codes.OK else None
 
 
 def _parsed(content: bytes | None) -> Any:  # noqa: ANN401 - JSON
     try:
         return None if content is None else httpx.Response(200, content=content).json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-
-
-def read(version: Any, models: Any, page: bytes | None, answer: Any, at: float) -> Observed:  # noqa: ANN401 - JSON
-    """What a server's answers say; what has an odd shape counts as not said.
-
-    Args:
-        version: Of ``/version``.
-        models: Of ``/v1/models``.
-        page: Of ``/metrics``.
-        answer: To a completion.
-        at: Monotonic seconds.
-    """
-    listed = models.get("data") if isinstance(models, dict) else None
-    answer = answer if isinstance(answer, dict) else {}
-    metrics = answer.get("metrics")
-    return Observed(
-        version=str(version.get("version", "")) if isinstance(version, dict) else "",
-        models={
-            one["id"]: one.get("max_model_len")
-            for one in (listed if isinstance(listed, list) else ())
-            if isinstance(one, dict) and "id" in one
-        },
-        counters=None if page is None else parse_counters(page, at),
-        system_fingerprint=str(answer.get("system_fingerprint") or ""),
-        tells_acceptance=bool(isinstance(metrics, dict) and metrics.get("speculative_decoding"))
-        if answer
-        else None,
-    )
 
 
 def compare(spec: LaunchSpec, observed: Observed) -> list[Finding]:
@@ -170,39 +133,93 @@ def compare(spec: LaunchSpec, observed: Observed) -> list[Finding]:
     if spec.max_model_len is not None and length not in (None, spec.max_model_len):
         wrong = f"its context is {length} tokens and not {spec.max_model_len}"
         findings.append(Finding(spec.name, wrong, f"write 'max_model_len: {length}', or start it anew"))
-    return findings + _speculation(spec, observed)
+    return [*findings, *_version(spec, observed), *_speculation(spec, observed)]
 
 
-def _speculation(spec: LaunchSpec, observed: Observed) -> list[Finding]:
+def _version(spec: LaunchSpec, observed: Observed) -> Iterator[Finding]:
+    version = observed.version
+    if version is None or release(version) is None:
+        return
+    known = [(spec.method, spec.known.since.version)]
+    if spec.known.adaptive is not None and spec.adaptive:
+        known.append(("adaptive verification", spec.known.adaptive.since))
+    for what, since in known:
+        if not at_least(version, since):
+            wrong = f"it is vLLM {version}, and {what} is known from {since} on"
+            yield Finding(spec.name, wrong, f"use vLLM {since} or newer", warning=True)
+    named = _IMAGE_VERSION.search(spec.image or "")
+    if named and release(named[1]) != release(version):
+        wrong = f"it is vLLM {version} and its image is of {named[1]}"
+        yield Finding(spec.name, wrong, "start it from its image, or name the one it runs")
+    compared = compared_versions(spec.method)
+    if compared and not at_least(compared[-1], version):
+        tried = ", ".join(compared)
+        wrong = f"it is vLLM {version}, newer than any whose counts were compared with ours ({tried})"
+        right = "see whether specroute_backend_counters_mismatch stays near 0"
+        yield Finding(spec.name, wrong, right, warning=True)
+
+
+def _launched(spec: LaunchSpec, observed: Observed, launched: str | None) -> Iterator[Finding]:
+    version = observed.version
+    numbers = release(version or ""), release(launched or "")
+    if None not in numbers and numbers[0] != numbers[1]:
+        wrong = f"it is vLLM {version} and {launched} was started"
+        yield Finding(spec.name, wrong, "see whether another server has its port")
+
+
+def _started_anew(spec: LaunchSpec, others: list[str], before: str, now: str) -> Finding:
+    changed = " and ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
+    wrong = f"it was started anew with something else: its {changed} changed ({before} became {now})"
+    return Finding(spec.name, wrong, "what was measured before does not count for it", warning=True)
+
+
+def _speculation(spec: LaunchSpec, observed: Observed) -> Iterator[Finding]:
     counters = observed.counters
     if counters is None:
-        return [Finding(spec.name, "it shows no metrics", "let the gateway reach /metrics")]
-    if counters.speculates != spec.speculates:
+        yield Finding(spec.name, "it shows no metrics", "let the gateway reach /metrics")
+    elif counters.generated is None:
+        wrong = "its /metrics has no counters of vLLM"
+        yield Finding(spec.name, wrong, "start it without --disable-log-stats")
+    elif not counters.whole:
+        wrong = "its /metrics has some counters of drafts and lacks others"
+        yield Finding(spec.name, wrong, "see whether something cuts the page short")
+    elif counters.speculates != spec.speculates:
         wrong = "it counts drafts, so it speculates"
         if spec.speculates:
             wrong = "it counts no drafts, so it does not speculate"
-        return [Finding(spec.name, wrong, f"start it as method {spec.method}, or change the fleet file")]
-    if not spec.speculates:
-        return []
-    findings = []
+        yield Finding(spec.name, wrong, f"start it as method {spec.method}, or change the fleet file")
+    elif spec.speculates:
+        yield from _drafts(spec, observed, counters)
+
+
+def _drafts(spec: LaunchSpec, observed: Observed, counters: Counters) -> Iterator[Finding]:
+    """Findings about a server that drafts, as it should."""
     if observed.draft_tokens != spec.draft_tokens:
         wrong = f"its drafts have {observed.draft_tokens} tokens and not {spec.draft_tokens}"
         right = f"write 'draft_tokens: {observed.draft_tokens}', or start it anew"
-        findings.append(Finding(spec.name, wrong, right))
-    elif counters.drafts and counters.drafted is not None:
+        yield Finding(spec.name, wrong, right)
+    elif counters.drafts and counters.drafted is not None and _drafts_alike(spec):
         mean = counters.drafted / counters.drafts
-        fixed = (
-            spec.method not in _VARIABLE
-            and spec.known.draft_tokens.rule is not Rule.NONE
-            and SCHEDULE not in spec.speculative
-            and not spec.speculative.get("enable_adaptive_verification")
-        )
         # The last draft of an answer that fills the context is cut short.
-        if fixed and abs(mean - spec.draft_tokens) > 0.05 * spec.draft_tokens:
+        if abs(mean - spec.draft_tokens) > 0.05 * spec.draft_tokens:
             wrong = f"its drafts have {mean:.2f} tokens on average and not always {spec.draft_tokens}"
-            findings.append(Finding(spec.name, wrong, "see whether it runs another method", warning=True))
+            yield Finding(spec.name, wrong, "see whether it runs another method", warning=True)
     if observed.tells_acceptance is False:
         wrong = "its answers do not tell the acceptance of the request"
         right = "start it with --per-request-spec-decode-metrics summary"
-        findings.append(Finding(spec.name, wrong, right, warning=True))
-    return findings
+        if observed.version is not None and not at_least(observed.version, REQUEST_METRICS_SINCE):
+            wrong += f", and vLLM {observed.version} cannot"
+            right = f"use vLLM {REQUEST_METRICS_SINCE} or newer"
+        yield Finding(spec.name, wrong, right, warning=True)
+    elif (
+        observed.tells_acceptance
+        and observed.version is not None
+        and not at_least(observed.version, _ALL_TELL_SINCE)
+    ):
+        wrong = f"vLLM {observed.version} loses the acceptance of some streams"
+        yield Finding(spec.name, wrong, f"use vLLM {_ALL_TELL_SINCE} or newer", warning=True)
+
+
+def _drafts_alike(spec: LaunchSpec) -> bool:
+    """Whether every draft is as long as N says."""
+    return spec.method not in _VARIABLE and SCHEDULE not in spec.options and not spec.adaptive

@@ -118,7 +118,8 @@ class Launching:
         self._console.print(f"All servers are ready and stand in {self._write}; Ctrl-C stops them.")
 
     async def _watch(self, running: Sequence[LaunchSpec], stop: asyncio.Event) -> None:
-        async with Verifier() as verifier:
+        engine = self._machine.engine
+        async with Verifier(launched=engine.version if engine else None) as verifier:
             said: dict[str, tuple[str, ...]] = {}
             while not stop.is_set():
                 for spec in running:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from anyio.from_thread import start_blocking_portal
 
 from backends import render
+from backends.preflight.schedule import KEY as SCHEDULE
 from backends.spec import FIRST_PORT, LaunchSpec
 from backends.supervise import Command, Event, Patience, Supervisor
 from tests.vllm import cpu_fix
@@ -79,6 +80,12 @@ def specs(checkpoints: Path, otlp_endpoint: str, *, suffix: bool) -> tuple[Launc
         drafting("dflash", 3),
         *([drafting("suffix", 8, draft=False)] if suffix else ()),
     )
+
+
+def by_batch(spec: LaunchSpec) -> LaunchSpec:
+    """The same server with all its drafts for a request alone, and one token each for more."""
+    schedule = [[1, 1, spec.draft_tokens], [2, 16, 1]]
+    return replace(spec, name=f"{spec.name}-by-batch", speculative={SCHEDULE: schedule})
 
 
 def has_suffix(python: Path) -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-import backends
-from backends.methods import methods
-from tests.vllm import matrix
+from tests.vllm import evidence, matrix
+from tests.vllm.asking import ask
 from tests.vllm.matrix import REFUSED
 
 if TYPE_CHECKING:
@@ -21,41 +18,32 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]  # the first test waits for the servers
 
-EVIDENCE: Final = Path(backends.__file__).parent / "evidence" / "cpu.json"
-
 
 @pytest.fixture(scope="module")
 def measured(fleet: dict[str, Server]) -> dict[str, dict[str, str]]:
-    """What became of each parameter, by method."""
+    """What became of each parameter, by server."""
     found: dict[str, dict[str, str]] = {}
     for parameter in matrix.PARAMETERS:
         baseline = matrix.request(parameter, fleet["baseline"].url)
-        for server in fleet.values():
+        for name, server in fleet.items():
             answer = matrix.request(parameter, server.url)
-            verdict = matrix.verdict(parameter, answer, baseline)
-            found.setdefault(server.spec.method, {})[parameter] = verdict
+            found.setdefault(name, {})[parameter] = matrix.verdict(parameter, answer, baseline)
     return found
 
 
 def test_the_matrix_is_as_documented(fleet: dict[str, Server], measured: dict[str, dict[str, str]]) -> None:
-    # SPECROUTE_EVIDENCE=write writes the file anew; the difference is then read before it is committed.
     version = httpx.get(f"{fleet['baseline'].url}/version", trust_env=False).json()["version"]
-    if os.environ.get("SPECROUTE_EVIDENCE") == "write":
-        document = {
-            "engine": f"vLLM {version} on CPU",
-            "command": "make test-vllm",
-            "methods": sorted(measured),
-            "parameters": measured,
-        }
-        EVIDENCE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    evidence = json.loads(EVIDENCE.read_bytes())["parameters"]
-    assert measured == {method: evidence[method] for method in measured}
+    evidence.keep(version, parameters=measured)
+    documented = json.loads(evidence.CPU.read_bytes())["parameters"]
+    assert measured == {name: documented[name] for name in measured}
 
 
-def test_what_is_refused_is_what_the_capability_filter_goes_by(measured: dict[str, dict[str, str]]) -> None:
-    for method, verdicts in measured.items():
+def test_what_is_refused_is_what_the_capability_filter_goes_by(
+    fleet: dict[str, Server], measured: dict[str, dict[str, str]]
+) -> None:
+    for name, verdicts in measured.items():
         refused = {parameter for parameter, verdict in verdicts.items() if verdict == REFUSED}
-        assert refused == set(methods()[method].refuses), method
+        assert refused == set(fleet[name].spec.refuses), name
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -77,3 +65,26 @@ def test_no_refusal_reaches_a_client_while_a_capable_server_is_there(
     assert b'"error"' not in through.body
     able = measured["draft-model"][parameter] != REFUSED
     assert through.headers["x-specroute-backend"] == ("draft-model" if able else "baseline")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("parameter", ["min_p", "logit_bias"])
+def test_no_refusal_of_a_text_completion_reaches_a_client(
+    fleet: dict[str, Server], front: Front, parameter: str, stream: bool
+) -> None:
+    more = {"endpoint": "completions", "stream": stream}
+    assert matrix.request(parameter, fleet["draft-model"].url, **more).status == 400
+    through = matrix.request(parameter, front.url, **more)
+    assert (through.status, through.headers["x-specroute-backend"]) == (200, "baseline")
+    assert b'"error"' not in through.body
+
+
+@pytest.mark.parametrize(
+    "neutral", [{"min_p": 0}, {"min_p": 0.0}, {"min_p": None}, {"logit_bias": {}}], ids=str
+)
+def test_what_stands_for_nothing_is_refused_by_nobody(
+    fleet: dict[str, Server], front: Front, neutral: dict[str, Any]
+) -> None:
+    for server in fleet.values():
+        assert ask(server.url, extra_body=neutral, max_tokens=4).status == 200
+    assert ask(front.url, extra_body=neutral, max_tokens=4).headers["x-specroute-backend"] == "draft-model"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import httpx
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from backends.verify import Verifier
 from gateway.core.counters import parse_counters
 from gateway.core.draft_latency import window
-from tests.vllm import chain, scraping
+from tests.vllm import chain, counting, evidence
 from tests.vllm.asking import ask, eventually
 
 if TYPE_CHECKING:
@@ -33,21 +32,6 @@ DRAFTING: Final = [
     "suffix",
 ]
 ALL: Final = ["baseline", *DRAFTING]
-_OURS: Final = re.compile(r"^specroute_speculation_(\w+?)_total\{([^}]*)\} (\S+)$", re.MULTILINE)
-_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
-
-EXPECTED: Final[dict[str, dict[str, Any]]] = {
-    "draft-model": {},
-    "eagle3": {},
-    "medusa": {},
-    "gemma4-mtp": {},
-    # These cannot err after as many tokens as the others.
-    "eagle": {"believed": chain.mostly_right()},
-    "mtp": {"believed": chain.mostly_right()},
-    # Its second token and those after it are the first once more.
-    "dflash": {"depth": 1},
-}
-"""How the drafts whose acceptance is known beforehand differ from the faulty one."""
 
 
 def server(fleet: dict[str, Server], name: str) -> Server:
@@ -56,71 +40,51 @@ def server(fleet: dict[str, Server], name: str) -> Server:
     return fleet[name]
 
 
-def counted_by_the_gateway(url: str, backend: str) -> dict[str, float]:
-    """The gateway's own metrics of a backend, summed over workloads, by the names that servers use."""
-    names = {
-        "steps": scraping.DRAFTS,
-        "drafted_tokens": scraping.DRAFTED,
-        "accepted_tokens": scraping.ACCEPTED,
-    }
-    found: dict[str, float] = {}
-    for metric, written, value in _OURS.findall(httpx.get(f"{url}/metrics", trust_env=False).text):
-        labels = dict(_LABEL.findall(written))
-        if labels.get("backend") != backend:
-            continue
-        name = names.get(metric)
-        if metric == "accepted_at_position":
-            name = f"{scraping.ACCEPTED_AT}@{labels['position']}"
-        if name is not None:
-            found[name] = found.get(name, 0.0) + float(value)
-    return found
+def version_of(running: Server) -> str:
+    version: str = httpx.get(f"{running.url}/version", trust_env=False).json()["version"]
+    return version
 
 
-def growth(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    return {name: value - before.get(name, 0.0) for name, value in after.items()}
-
-
-@pytest.mark.parametrize("name", DRAFTING)
+@pytest.mark.parametrize("name", ALL)
 def test_our_metrics_equal_the_servers_counters_by_position(
     fleet: dict[str, Server], front: Front, name: str
 ) -> None:
     running = server(fleet, name)
-    ours, theirs = counted_by_the_gateway(front.url, name), scraping.samples(running.url)
-    asked = [
-        (last, endpoint, stream)
-        for last in (chain.LOOPING, chain.UNREPEATED, chain.MULTIBYTE)
-        for endpoint in ("chat", "completions")
-        for stream in (False, True)
-    ]
-    for number, (last, endpoint, stream) in enumerate(asked):
-        request_id = f"counted-{name}-{number}"
-        more = {"endpoint": endpoint, "stream": stream, "max_tokens": 60 + number, "request_id": request_id}
-        answer = ask(front.url, last, backend=name, **more)
-        assert answer.status == 200
-        assert front.records.of(request_id).outcome.speculation.grade == "exact"
-    tokens = sum(60 + number for number in range(len(asked)))
-    counted = eventually(
-        lambda: growth(dict(theirs), dict(scraping.samples(running.url))),
-        lambda grown: grown[scraping.GENERATED] == tokens,
-    )
-    spoken = {key: value for key, value in counted.items() if key.startswith("spec_decode")}
-    grown = eventually(
-        lambda: growth(ours, counted_by_the_gateway(front.url, name)), lambda grown: grown == spoken
-    )
-    assert grown == spoken
-    assert spoken[scraping.ACCEPTED] > 0
-    assert sum(value for key, value in spoken.items() if "@" in key) == spoken[scraping.ACCEPTED]
-    assert len([key for key in spoken if "@" in key]) == running.spec.draft_tokens
+    run = counting.count(front.url, running.spec)
+    evidence.keep(version_of(running), runs={name: run.model_dump()})
+    assert run.differences == ()
+    assert run.untold == 0
+    assert run.known is (True if name in counting.BELIEFS else None)
+    assert len(run.server.by_position) == running.spec.draft_tokens
+    if running.spec.speculates:
+        assert sum(run.server.by_position) == run.server.accepted
+        assert run.server.accepted
+    else:
+        assert run.server.steps is None
+
+
+@pytest.mark.parametrize("name", ["baseline", "draft-model"])
+def test_a_request_past_the_gateway_makes_the_counts_differ(
+    fleet: dict[str, Server], front: Front, name: str
+) -> None:
+    past = [{"last": chain.LOOPING, "max_tokens": 30}]
+    run = counting.count(front.url, server(fleet, name).spec, more=past, within=3.0)
+    assert run.server.tokens == run.gateway.tokens + 30
+    if name == "draft-model":
+        # All drafts are right after this word: 29 tokens in eight steps, the last one cut short.
+        assert {one.partition(":")[0] for one in run.differences} == {
+            "tokens", "steps", "drafted", "accepted", "by position",
+        }  # fmt: skip
 
 
 @pytest.mark.parametrize("last", [chain.LOOPING, chain.UNREPEATED])
-@pytest.mark.parametrize("name", list(EXPECTED))
+@pytest.mark.parametrize("name", [name for name in DRAFTING if name in counting.BELIEFS])
 def test_acceptance_is_what_was_known_beforehand(
     fleet: dict[str, Server], front: Front, name: str, last: int
 ) -> None:
     request_id = f"known-{name}-{last}"
     answer = ask(front.url, last, backend=name, request_id=request_id, max_tokens=150)
-    expected = chain.acceptance(last, 150, fleet[name].spec.draft_tokens, **EXPECTED[name])
+    expected = chain.acceptance(last, 150, fleet[name].spec.draft_tokens, **counting.BELIEFS[name])
     measured = front.records.of(request_id).outcome.speculation
     assert answer.json()["choices"][0]["message"]["content"] == chain.answer(last, 150)
     assert (measured.steps, measured.drafted, measured.accepted, measured.histogram) == (

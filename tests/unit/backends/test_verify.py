@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from backends import verify
+from backends.observed import Observed, read
 from backends.spec import LaunchSpec
-from backends.verify import Observed, Verifier, compare, read
+from backends.verify import Verifier, compare
 from gateway.core.counters import Counters
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 SPEC = LaunchSpec("s", "t/arget", "tiny", "eagle3", 3, "d/raft", max_model_len=2048)
 COUNTERS = Counters(1.0, drafts=10, drafted=30, accepted=12, by_position=(6, 4, 2), generated=22)
@@ -16,6 +22,12 @@ GOOD = Observed("0.32.0", {"tiny": 2048}, COUNTERS, "vllm-0.32.0-abc", tells_acc
 BASELINE = Observed(
     "0.32.0", {"tiny": 2048}, Counters(1.0, generated=3), "vllm-0.32.0-def", tells_acceptance=False
 )
+
+
+@pytest.fixture(autouse=True)
+def compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a version does not hang on what was run last."""
+    monkeypatch.setattr(verify, "compared_versions", lambda _: ("0.32.0",))
 
 
 def said(spec: LaunchSpec, observed: Observed) -> list[str]:
@@ -42,6 +54,14 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
         ),
         (SPEC, replace(GOOD, counters=None), "it shows no metrics; let the gateway reach /metrics"),
         (
+            SPEC, replace(GOOD, counters=Counters(1.0)),
+            "its /metrics has no counters of vLLM; start it without --disable-log-stats",
+        ),
+        (
+            SPEC, replace(GOOD, counters=replace(COUNTERS, by_position=())),
+            "its /metrics has some counters of drafts and lacks others; see whether something cuts the page short",
+        ),
+        (
             SPEC, BASELINE,
             "it counts no drafts, so it does not speculate; start it as method eagle3, or change the fleet file",
         ),
@@ -63,6 +83,33 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
                 "warning: its answers do not tell the acceptance of the request; "
                 "start it with --per-request-spec-decode-metrics summary"
             ),
+        ),
+        (
+            SPEC, replace(GOOD, version="0.26.0", tells_acceptance=False),
+            (
+                "warning: its answers do not tell the acceptance of the request, and vLLM 0.26.0 cannot; "
+                "use vLLM 0.29.0 or newer"
+            ),
+        ),
+        (
+            SPEC, replace(GOOD, version="0.29.0"),
+            "warning: vLLM 0.29.0 loses the acceptance of some streams; use vLLM 0.32.0 or newer",
+        ),
+        (
+            replace(SPEC, method="dflash"), replace(GOOD, version="0.18.1", tells_acceptance=None),
+            "warning: it is vLLM 0.18.1, and dflash is known from 0.19.0 on; use vLLM 0.19.0 or newer",
+        ),
+        (
+            replace(SPEC, method="dspark", speculative={"enable_adaptive_verification": True}),
+            replace(GOOD, version="0.27.0", tells_acceptance=None),
+            (
+                "warning: it is vLLM 0.27.0, and adaptive verification is known from 0.28.0 on; "
+                "use vLLM 0.28.0 or newer"
+            ),
+        ),
+        (
+            replace(SPEC, image="vllm/vllm-openai:v0.31.0"), GOOD,
+            "it is vLLM 0.32.0 and its image is of 0.31.0; start it from its image, or name the one it runs",
         ),
     ],
 )  # fmt: skip
@@ -102,10 +149,45 @@ def test_a_fingerprint_differs_with_what_was_started(other: Observed) -> None:
     assert replace(GOOD, counters=replace(COUNTERS, drafts=99)).fingerprint == GOOD.fingerprint
 
 
-@pytest.mark.parametrize("odd", [None, [], "x", {"data": 3, "version": None, "metrics": 1}])
+@pytest.mark.parametrize(
+    "image", ["vllm/vllm-openai:v0.32.0", "vllm/vllm-openai:latest", "own/image", "a@sha256:0"]
+)
+def test_an_image_that_tells_no_other_version_is_left_alone(image: str) -> None:
+    assert said(replace(SPEC, image=image), GOOD) == []
+
+
+@pytest.mark.parametrize("version", [None, "", "dev"])
+def test_a_version_that_cannot_be_read_is_left_alone(version: str | None) -> None:
+    assert said(SPEC, replace(GOOD, version=version)) == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None, [], "x", 3, {"data": 3, "version": None, "metrics": 1},
+        {"data": [{"id": ["a"]}, {"id": {}}, {"id": None}, 7, {}], "version": {"a": 1}, "metrics": []},
+    ],
+)  # fmt: skip
 def test_odd_answers_count_as_not_said(odd: Any) -> None:
     found = read(odd, odd, None, odd, 1.0)
-    assert (found.models, found.counters, found.system_fingerprint) == ({}, None, "")
+    assert (found.version, dict(found.models), found.counters) == (None, {}, None)
+    assert not found.system_fingerprint
+    assert len(found.fingerprint) == 12
+
+
+@pytest.mark.parametrize("length", ["2048", None, [1], {}, True, 2.5])
+def test_an_odd_context_length_counts_as_not_said(length: Any) -> None:
+    listed = {"data": [{"id": "tiny", "max_model_len": length}, {"id": "other", "max_model_len": 7}]}
+    found = read({"version": "0.32.0"}, listed, None, None, 1.0)
+    assert found.models == {"tiny": None, "other": 7}
+    assert len(found.fingerprint) == 12
+
+
+def test_an_adapter_that_is_loaded_later_makes_no_other_server() -> None:
+    target = {"id": "tiny", "max_model_len": 2048, "parent": None}
+    before = read({}, {"data": [target]}, None, None, 1.0)
+    after = read({}, {"data": [target, {"id": "adapter", "parent": "tiny"}]}, None, None, 2.0)
+    assert after.fingerprint == before.fingerprint
 
 
 PAGE = """\
@@ -114,23 +196,23 @@ vllm:spec_decode_num_drafts_total{engine="0"} 4
 vllm:spec_decode_num_draft_tokens_total{engine="0"} 12
 vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4
 """
+PATHS = ("/version", "/v1/models", "/metrics", "/v1/completions")
 
 
 class Shown:
-    """A server as httpx sees it; ``n`` is its N."""
+    """A server as httpx sees it; ``n`` is its N, and what is in ``instead`` is answered in place of a page."""
 
     def __init__(self) -> None:
         self.n = 3
-        self.down = False
+        self.instead: dict[str, httpx.Response | Exception] = {}
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        if self.down:
-            raise httpx.ConnectError("refused")
+        path = request.url.path
         positions = "".join(
             f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} 1\n'
             for place in range(self.n)
         )
-        answers: dict[str, httpx.Response] = {
+        answers: dict[str, httpx.Response | Exception] = {
             "/version": httpx.Response(200, json={"version": "0.32.0"}),
             "/v1/models": httpx.Response(200, json={"data": [{"id": "tiny", "max_model_len": 2048}]}),
             "/metrics": httpx.Response(200, text=PAGE + positions),
@@ -141,8 +223,14 @@ class Shown:
                     "metrics": {"speculative_decoding": {"num_spec_steps": 1}},
                 },
             ),
-        }
-        return answers[request.url.path]
+        } | self.instead
+        answer = answers[path]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def breaks(self, how: httpx.Response | Exception, *paths: str) -> None:
+        self.instead = dict.fromkeys(paths or PATHS, how)
 
 
 async def test_a_restart_with_another_n_is_seen() -> None:
@@ -153,22 +241,79 @@ async def test_a_restart_with_another_n_is_seen() -> None:
         shown.n = 5
         findings = list(map(str, await verifier.verify(SPEC)))
         after = (await verifier.observe(SPEC)).fingerprint
+        assert before != after
         assert findings == [
             "s: its drafts have 5 tokens and not 3; write 'draft_tokens: 5', or start it anew",
             (
-                f"s: warning: it was started anew with something else: {before} became {after}; "
-                "what was measured before does not count for it"
+                "s: warning: it was started anew with something else: its draft tokens and system fingerprint "
+                f"changed ({before} became {after}); what was measured before does not count for it"
             ),
         ]
+        assert "started anew" not in "".join(map(str, await verifier.verify(SPEC)))
 
 
-async def test_a_server_that_is_down_is_not_another_one() -> None:
+BROKEN = [
+    httpx.Response(503, text="starting"),
+    httpx.Response(200, text=""),
+    httpx.Response(200, text="<html>busy</html>"),
+    httpx.Response(200, text="[" * 100_000),
+    httpx.Response(200, content=b"\xff\xfe"),
+    httpx.Response(302, headers={"location": "/elsewhere"}),
+    httpx.ConnectError("refused"),
+    httpx.ReadTimeout("slow"),
+    httpx.InvalidURL("odd"),
+    TimeoutError(),
+]
+
+
+@pytest.mark.parametrize("how", BROKEN, ids=repr)
+@pytest.mark.parametrize("path", [*PATHS, "all of them"])
+async def test_what_does_not_answer_makes_no_other_server(path: str, how: httpx.Response | Exception) -> None:
     shown = Shown()
     async with Verifier(transport=httpx.MockTransport(shown)) as verifier:
         await verifier.verify(SPEC)
-        shown.down = True
+        shown.breaks(how, *([path] if path in PATHS else PATHS))
+        assert "started anew" not in "".join(map(str, await verifier.verify(SPEC)))
+        shown.instead = {}
+        assert await verifier.verify(SPEC) == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_gap_hides_no_restart(path: str) -> None:
+    shown = Shown()
+    async with Verifier(transport=httpx.MockTransport(shown)) as verifier:
+        await verifier.verify(SPEC)
+        shown.breaks(httpx.Response(503), path)
+        await verifier.verify(SPEC)
+        shown.instead, shown.n = {}, 5
+        assert "it was started anew with something else" in "".join(map(str, await verifier.verify(SPEC)))
+
+
+async def test_a_server_that_is_down_is_told_so_and_nothing_else() -> None:
+    shown = Shown()
+    async with Verifier(transport=httpx.MockTransport(shown)) as verifier:
+        shown.breaks(httpx.ConnectError("refused"))
         assert [one.wrong for one in await verifier.verify(SPEC)] == [
             "http://127.0.0.1:8101 does not list its models"
         ]
-        shown.down = False
+
+
+async def test_a_server_without_end_is_given_up() -> None:
+    async def trickle() -> AsyncIterator[bytes]:
+        while True:
+            yield b"# still here\n"
+            await asyncio.sleep(0)
+
+    shown = Shown()
+    shown.breaks(httpx.Response(200, content=trickle()), "/metrics")
+    async with Verifier(timeout=0.05, transport=httpx.MockTransport(shown)) as verifier:
+        assert (await verifier.observe(SPEC)).counters is None
+
+
+async def test_a_server_of_another_version_than_was_launched_is_told() -> None:
+    async with Verifier(launched="0.31.0", transport=httpx.MockTransport(Shown())) as verifier:
+        assert [str(one) for one in await verifier.verify(SPEC)] == [
+            ("s: it is vLLM 0.32.0 and 0.31.0 was started; see whether another server has its port")
+        ]
+    async with Verifier(launched="0.32.0+cpu", transport=httpx.MockTransport(Shown())) as verifier:
         assert await verifier.verify(SPEC) == []
