@@ -50,7 +50,7 @@ def likeness(scores: Mapping[str, float]) -> list[float]:
     return [log(max(scores.get(label, 0.0), LEAST)) for label in WORKLOADS]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Head:
     """Weights of one label.
 
@@ -72,7 +72,9 @@ class Head:
             and np.array_equal(self.buckets, other.buckets)
         )
 
-    __hash__ = None  # type: ignore[assignment] # arrays have none
+    def __hash__(self) -> int:
+        """Of the few numbers; equal heads have equal ones."""
+        return hash((self.scores, self.bias))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,7 @@ from gateway.core.classify import Classification, classify
 from gateway.core.features import WORKLOADS, extract
 from gateway.core.policy import ClassifierSettings
 from gateway.wire.inbound import Malformed, view
+from tests.factories import learnt_labels
 
 if TYPE_CHECKING:
     from gateway.core.model import TrainedClassifier
@@ -74,6 +75,20 @@ def test_any_body_gets_a_label_and_probabilities(request: dict[str, Any]) -> Non
     answer = found(json.dumps(request).encode())
     assert answer is not None
     assert sound(answer)
+
+
+@given(body, st.floats(-40, 40), st.floats(0, 1))
+def test_any_body_gets_one_beside_labels_of_ones_own_too(
+    request: dict[str, Any], odds: float, threshold: float
+) -> None:
+    seen = view("chat", json.dumps(request).encode(), {})
+    assert not isinstance(seen, Malformed)
+    settings = ClassifierSettings(examples=learnt_labels(odds, "sql", "legal"), threshold=threshold)
+    answer = classify(seen, extract(seen), settings, classifier())
+    assert answer.label in {*WORKLOADS, "sql", "legal"}
+    assert 0.0 <= answer.confidence <= 1.0 + 1e-9
+    assert answer.confidence >= threshold or answer.source == "default"
+    assert not answer.scores or abs(sum(answer.scores.values()) - 1) < 1e-6
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda raw: b'{"prompt":"' + raw + b'"}'))

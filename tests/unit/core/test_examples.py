@@ -88,6 +88,7 @@ def test_labels_are_equal_if_they_say_the_same() -> None:
     assert one != LearntLabels(one.heads | {"sql": head("select from", bias=1.0, of_code=1.0)}, one.rarity)
     assert one != "legal"
     assert one.heads["sql"] != "sql"
+    assert hash(one.heads["sql"]) == hash(same.heads["sql"])
 
 
 def test_nothing_is_rounded_to_nothing() -> None:
