@@ -23,7 +23,6 @@ _MORE_TOOLS_SHARE: Final = 0.35
 _SYSTEM_SHARE: Final = 0.08
 _SWITCH_SHARE: Final = 0.08
 _MOST_TOOLS: Final = 12
-_BODY_KEYS: Final = frozenset({"messages", "prompt", "input"})
 _ANSWERS: Final = (
     "Sure, here you go.",
     "Done. Anything else?",
@@ -63,7 +62,7 @@ def lines(file: Path) -> list[str]:
 
 
 def parse(line: str, where: str) -> dict[str, Any]:
-    """Reads one line: an object with a ``request``, or the body of a request alone.
+    """Reads one line: an object with a ``request``.
 
     Raises:
         UnusableRowError: It is something else.
@@ -72,8 +71,6 @@ def parse(line: str, where: str) -> dict[str, Any]:
         read = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UnusableRowError(f"{where}: not JSON: {error}") from error
-    if isinstance(read, dict) and not _BODY_KEYS.isdisjoint(read):
-        return {"request": read}
     if not isinstance(read, dict) or not isinstance(read.get("request"), dict):
         raise UnusableRowError(f'{where}: a line is an object with a "request", the body of a call')
     return read

@@ -94,9 +94,9 @@ def test_a_line_that_is_no_request_is_named(text: str) -> None:
         parse(text, "line 7")
 
 
-@pytest.mark.parametrize("body", [{"messages": []}, {"prompt": "x"}, {"input": "x"}])
-def test_a_line_may_be_a_body_alone(body: dict[str, Any]) -> None:
-    assert parse(json.dumps(body), "line 1") == {"request": body}
+def test_other_fields_of_a_line_stay_beside_its_request() -> None:
+    row = {"request": {"messages": []}, "label": "code", "prompt": "x"}
+    assert parse(json.dumps(row), "line 1") == row
 
 
 def test_a_body_that_the_gateway_refuses_is_named() -> None:
