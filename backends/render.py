@@ -81,7 +81,8 @@ def arguments(
     }
     if spec.max_model_len is not None:
         flags["max-model-len"] = spec.max_model_len
-    flags |= {name: value for name, value in _USUAL.items() if known is None or name in known} | spec.flags
+    flags |= {name: value for name, value in _USUAL.items() if known is None or name in known}
+    flags |= spec.flags
     config = speculative_config(spec)
     if config is not None:
         flags["speculative-config"] = json.dumps(config)
