@@ -139,9 +139,9 @@ class Curve:
     def relative(self) -> NDArray[np.float64]:
         """The table over its own mean where it was learnt: how it changes with load, whatever its level."""
         table, weight = self.table(), np.array(self.weight)
-        if not self.evidence:
-            return table / table[0]
-        return table / float(weight @ table[_BATCHES.astype(int)] / weight.sum())
+        mean = weight @ table[_BATCHES.astype(int)] / weight.sum() if self.evidence else table[0]
+        relative: NDArray[np.float64] = table / float(mean)
+        return relative
 
     @property
     def level(self) -> float:
