@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from backends.sweep.model import Sample
-    from tests.vllm.servers import Server
 
 OURS: Final = "specroute sweep"
 VLLM: Final = "vllm bench serve"
@@ -51,6 +50,14 @@ class Figures(NamedTuple):
     tokens_per_second: float
     ttft: float
     tpot: float
+
+
+class Place(NamedTuple):
+    """A server; the tokenizer is a folder, for those who count tokens themselves."""
+
+    url: str
+    model: str
+    tokenizer: str
 
 
 class Load(NamedTuple):
@@ -73,7 +80,7 @@ def texts(load: Load) -> list[str]:
     return (alone * math.ceil(load.requests / len(alone)))[: load.requests]
 
 
-def ours(server: Server, load: Load, number: int) -> Figures:
+def ours(server: Place, load: Load, number: int) -> Figures:
     """One round of a sweep."""
     samples: list[Sample] = []
     cell = Cell(BASELINE, load.condition)
@@ -82,7 +89,7 @@ def ours(server: Server, load: Load, number: int) -> Figures:
 
     async def run() -> None:
         async with Driver({("chat", "short"): prompts}, Limits(load.tokens)) as driver:
-            await driver.round(server.url, servers.SERVED_MODEL, cell, number, load.requests, samples.append)
+            await driver.round(server.url, server.model, cell, number, load.requests, samples.append)
 
     asyncio.run(run())
     found = measured(cell, samples)
@@ -105,11 +112,11 @@ def prompts_file(path: Path, load: Load) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def vllm_bench(python: Path, beside: str, server: Server, load: Load, folder: Path) -> Figures:
+def vllm_bench(python: Path, beside: str, server: Place, load: Load, folder: Path) -> Figures:
     """One run of ``vllm bench serve``."""
     command = [
         python, "-c", _VLLM, "--backend", "openai-chat", "--endpoint", "/v1/chat/completions",
-        "--base-url", server.url, "--model", servers.SERVED_MODEL, "--tokenizer", server.spec.target,
+        "--base-url", server.url, "--model", server.model, "--tokenizer", server.tokenizer,
         "--dataset-name", "custom", "--dataset-path", folder / "prompts.jsonl", "--skip-chat-template",
         "--disable-shuffle", "--custom-output-len", str(load.tokens), "--num-prompts", str(load.requests),
         "--max-concurrency", str(load.in_flight), "--temperature", "0", "--ignore-eos", "--save-result", "--save-detailed",
@@ -119,14 +126,14 @@ def vllm_bench(python: Path, beside: str, server: Server, load: Load, folder: Pa
     return others(imports.parse((folder / "vllm.json").read_text(encoding="utf-8")))
 
 
-def guidellm(program: Path, server: Server, load: Load, folder: Path) -> Figures:
+def guidellm(program: Path, server: Place, load: Load, folder: Path) -> Figures:
     """One run of guidellm."""
-    backend = f"kind=openai_http,target={server.url},request_format=/v1/chat/completions,model={servers.SERVED_MODEL}"
+    backend = f"kind=openai_http,target={server.url},request_format=/v1/chat/completions,model={server.model}"
     command = [
         program, "run", "--backend", backend, "--profile", f"kind=concurrent,streams={load.in_flight}",
         "--constraint", f"kind=max_requests,count={load.requests}",
         "--data", f"kind=json_file,path={folder / 'prompts.jsonl'}",
-        "--tokenizer", f"kind=huggingface_auto,model={server.spec.target}",
+        "--tokenizer", f"kind=huggingface_auto,model={server.tokenizer}",
         "--output", f"kind=json,path={folder / 'guidellm.json'}", "--disable-console",
     ]  # fmt: skip
     _run(command, {})
@@ -199,33 +206,49 @@ def main() -> None:
     parser.add_argument("--beside", default="", help="folder with pandas, for vllm bench serve")
     parser.add_argument("--guidellm", type=Path, help="its program; left out, it is not run")
     parser.add_argument("--model", type=Path, required=True, help="checkpoint of tests.vllm.smollm")
+    parser.add_argument(
+        "--url", default="", help="a server that runs already, instead of one of that checkpoint"
+    )
+    parser.add_argument("--served-model", default="", help="what that one answers to")
     parser.add_argument("--rounds", type=int, default=8)
     args = parser.parse_args()
-    found = measure(args.python, args.model, args.rounds, args.beside, args.guidellm)
+    others_at = args.python, args.beside, args.guidellm
+    if args.url:
+        found = take_turns(Place(args.url, args.served_model, str(args.model)), args.rounds, *others_at)
+    else:
+        found = measure(args.model, args.rounds, *others_at)
     print(table(found))
 
 
 def measure(
-    python: Path, model: Path, rounds: int, beside: str = "", guidellm_program: Path | None = None
+    model: Path, rounds: int, python: Path, beside: str = "", program: Path | None = None
 ) -> dict[str, list[Figures]]:
     """Start a server of a model without speculation and let the benchmarks take turns."""
-    load = Load()
     base = servers.specs(model, "", suffix=False)[0]
     given = {key: value for key, value in base.args.items() if key != "otlp-traces-endpoint"}
     spec = replace(base, target=str(model), args={**given, "kv-cache-memory-bytes": 256 << 20})
+    with tempfile.TemporaryDirectory() as name, servers.running(python, [spec], Path(name)) as fleet:
+        (server,) = fleet.values()
+        place = Place(server.url, servers.SERVED_MODEL, str(model))
+        return take_turns(place, rounds, python, beside, program)
+
+
+def take_turns(
+    server: Place, rounds: int, python: Path, beside: str = "", program: Path | None = None
+) -> dict[str, list[Figures]]:
+    """Let the benchmarks take turns at a server; guidellm where there is its program."""
+    load = Load()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prompts_file(folder / "prompts.jsonl", load)
-        with servers.running(python, [spec], folder) as fleet:
-            (server,) = fleet.values()
-            runs: dict[str, Callable[[int], Figures]] = {
-                OURS: lambda number: ours(server, load, number),
-                VLLM: lambda _: vllm_bench(python, beside, server, load, folder),
-            }
-            if guidellm_program is not None:
-                runs[GUIDELLM] = lambda _: guidellm(guidellm_program, server, load, folder)
-            ours(server, load, 0)  # whatever is compiled at first
-            return compare(runs, rounds, lambda said: print(said, file=sys.stderr))
+        runs: dict[str, Callable[[int], Figures]] = {
+            OURS: lambda number: ours(server, load, number),
+            VLLM: lambda _: vllm_bench(python, beside, server, load, folder),
+        }
+        if program is not None:
+            runs[GUIDELLM] = lambda _: guidellm(program, server, load, folder)
+        ours(server, load, 0)  # whatever is compiled at first
+        return compare(runs, rounds, lambda said: print(said, file=sys.stderr))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def test_figures_agree_with_those_of_other_benchmarks(vllm_python: Path) -> None
         pytest.skip(
             f"{CHECKPOINT} names no language model, or {BESIDE} no folder with pandas (see agreement.py)"
         )
-    found = agreement.measure(vllm_python, Path(model), ROUNDS, beside, Path(program) if program else None)
+    found = agreement.measure(Path(model), ROUNDS, vllm_python, beside, Path(program) if program else None)
     ours = found.pop(agreement.OURS)
     for name, theirs in found.items():
         for quantity in ("tokens_per_second", "tpot"):
