@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 RESERVED = frozenset({"other", "default"})
 """Names that metrics and policies use for something else."""
 
+MOST = 2000
+"""Lines that are learnt from at most: the time grows with their cube."""
+
 
 def train(file: Path, requests: Requests, target: Path, *, as_json: bool) -> None:
     """Learn the labels of the lines that are not built in, write them, and say how right they are.
@@ -31,6 +34,8 @@ def train(file: Path, requests: Requests, target: Path, *, as_json: bool) -> Non
     from gateway.models import trained
     from gateway.training.examples import TooFewExamplesError, learn
 
+    if len(requests.lines) > MOST:
+        refuse(f"{file}: {len(requests.lines)} lines; give at most {MOST}, a few dozen a label are enough")
     examples, problems = _examples(file, requests.lines)
     if problems or requests.problems:
         refuse("\n".join([*requests.problems, *problems, f"Nothing was written to {target}."]))

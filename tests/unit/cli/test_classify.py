@@ -357,3 +357,9 @@ def test_what_cannot_be_learnt_is_named(tmp_path: Path, more: dict[str, Any], ta
 def test_learning_takes_no_options_of_scoring(tmp_path: Path) -> None:
     done = run(examples(tmp_path), "--train", str(tmp_path / "own.json"), "--rules")
     assert (done.exit_code, "--train only learns" in done.stderr) == (2, True)
+
+
+def test_more_examples_than_can_be_learnt_from_are_refused(tmp_path: Path) -> None:
+    line = json.dumps({"label": "legal", "request": body("x")})
+    done = run("-", "--train", str(tmp_path / "own.json"), stdin="\n".join([line] * 2001))
+    assert (done.exit_code, "2001 lines; give at most 2000" in done.stderr) == (2, True)
