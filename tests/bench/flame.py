@@ -17,7 +17,7 @@ Stack = tuple[str, ...]
 _INTERVAL: Final = 0.001
 """Seconds of CPU time between samples; the kernel rounds it up to its tick."""
 
-_SAMPLES: Final = 3_000
+_SAMPLES: Final = 1_500
 _WIDTH, _HEIGHT = 1200, 17
 _LETTER: Final = 6.6
 _COLOURS: Final = ("#f6b26b", "#f9cb9c", "#ffd966", "#ffe599", "#ea9999", "#f4cccc")
