@@ -126,11 +126,9 @@ def positions(rows: list[dict[str, Any]]) -> Html:
 
 
 def fleet(backends: list[dict[str, Any]]) -> Html:
-    """How every backend is."""
+    """How every backend is, those that are out first."""
     every = len(backends)
-    backends = (
-        sorted(backends, key=lambda backend: bool(backend["available"]))[:ROWS] if every > ROWS else backends
-    )
+    backends = sorted(backends, key=lambda backend: bool(backend["available"]))[:ROWS]
     heads = ("Backend", "Target", "State", "In flight", "Running", "Waiting", "KV cache", "Seen")
     table = tag(
         "table",

@@ -80,7 +80,9 @@ def driver() -> Iterator[Any]:
 class Browser:
     """A page that is open."""
 
-    def __init__(self, driver: Any, url: str, size: tuple[int, int], theme: str) -> None:
+    def __init__(
+        self, driver: Any, url: str, size: tuple[int, int], theme: str, *, rows: int = 3, charts: int = 2
+    ) -> None:
         self.driver = driver
         width, height = size
         driver.execute_cdp_cmd(
@@ -94,8 +96,8 @@ class Browser:
         driver.execute_script("localStorage.clear()")
         driver.refresh()
         self.until(lambda: self.text("#pulse"), "live")
-        self.until(lambda: len(self.all("#heat-part tbody tr")) >= 3, wanted=True)
-        self.until(lambda: len(self.all(".u-over")), 2)
+        self.until(lambda: len(self.all("#heat-part tbody tr")) >= rows, wanted=True)
+        self.until(lambda: len(self.all(".u-over")), charts)
 
     def all(self, selector: str) -> list[Any]:
         return list(self.driver.find_elements(By.CSS_SELECTOR, selector))
@@ -281,3 +283,30 @@ def test_a_gateway_that_is_gone_is_said(driver: Any, tmp_path: Path) -> None:
         page = Browser(driver, own.url, WIDE, "light")
     loop.close()
     page.until(lambda: page.text("#pulse"), "no answer")
+
+
+async def ill(scope: Any, receive: Any, send: Any) -> None:
+    """A server that tells its load, which is none, and else answers nothing well."""
+    if scope["type"] == "http":
+        tells = scope["path"] == "/metrics"
+        load = b"vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n" if tells else b""
+        await send({"type": "http.response.start", "status": 200 if tells else 500, "headers": []})
+        await send({"type": "http.response.body", "body": load})
+
+
+def test_long_names_fit_a_phone_and_servers_that_are_out_come_first(driver: Any, tmp_path: Path) -> None:
+    names = [f"gemma-4-31b-it-mi300x-rack-{at:02d}-slot-1-mtp-prod-eu-west" for at in range(12)]
+    fleet = "version: 1\nbackends:\n" + "".join(
+        f'  - {{name: {name}, url: "http://127.0.0.1:{at + 1}", model: google/gemma-4-31B-it, served_model: m}}\n'
+        for at, name in enumerate(names)
+    )
+    policy = "version: 1\nroutes: [{name: all, prefer: [any]}]\n"
+    loop = Loop()
+    with running(loop, tmp_path, fleet, policy, applications={names[-1]: ill}) as own:
+        own.until(names[-1], available=False)
+        for _ in range(6):
+            ask(own, "Hello.", model="google/gemma-4-31B-it", headers={"x-specroute-workload": "chat"})
+        page = Browser(driver, own.url, PHONE, "light", rows=1, charts=1)
+        assert names[-1] in page.text("#fleet-part tbody tr")
+        assert page.run("return document.documentElement.scrollWidth") <= PHONE[0]
+    loop.close()

@@ -73,20 +73,21 @@ const LINES = {
 function drawOverTime(found) {
   const shown = document.querySelector("#lines input:checked").value;
   const { adds, value: text } = LINES[shown];
-  const names = Object.keys(found.backends);
+  const all = Object.keys(found.backends);
+  const names = all.filter((name) => found[shown][name].some((value) => value));
   const said = (value) => (value === null || value === undefined ? "–" : text(value));
   // Where backends add up, each is drawn on top of those before it, the topmost first.
   const sums = found.times.map(() => 0);
   const values = names.map((name) => (adds ? found[shown][name].map((value, at) => (sums[at] += value)) : found[shown][name]));
-  const order = names.map((name, at) => ({ name, at }));
+  const order = names.map((name, at) => ({ name, at, colour: series(all.indexOf(name)) }));
   if (adds) order.reverse();
-  draw("time-chart", found.times.length ? names : [], [found.times, ...order.map(({ at }) => values[at])], {
+  draw("time-chart", names, [found.times, ...order.map(({ at }) => values[at])], {
     scales: { y: { range: (_, low, high) => [0, adds ? Math.max(1, high * 1.08) : (high || 1) * 1.08] } },
     axes: axes({ values: (_, ticks) => ticks.map(clockTime), space: 70 }, { values: (_, ticks) => ticks.map(adds ? (tick) => (Number.isInteger(tick) ? String(tick) : tick.toFixed(1)) : text), size: adds ? 46 : 70 }),
     series: [
       { value: (_, value) => (value === null ? "–" : clockTime(value)) },
-      ...order.map(({ name, at }) => ({
-        label: name, stroke: series(at), fill: adds ? series(at) : undefined, width: adds ? 1 : 2, points: { show: !adds, size: 4 }, spanGaps: true,
+      ...order.map(({ name, colour: ink }) => ({
+        label: name, stroke: ink, fill: adds ? ink : undefined, width: adds ? 1 : 2, points: { show: !adds, size: 4 }, spanGaps: true,
         value: (_, value, __, index) => (index === null ? "–" : said(shownOverTime[shown][name]?.[index])),
       })),
     ],
