@@ -27,6 +27,9 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]  # the first test wait
 LASTS: Final = {"math": chain.LOOPING, "code": chain.UNREPEATED}
 """A workload whose drafts are all right, and one in which a quarter is wrong."""
 
+ROUNDS: Final = 6
+"""Of traffic, until all grades can tell."""
+
 _SERIES: Final = re.compile(r"^(specroute_\w+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 
@@ -61,12 +64,17 @@ def send(front: Front, backend: str, workload: str, tokens: int, *, stream: bool
 
 @pytest.mark.parametrize("backend", ["eagle3", "mtp"])
 def test_three_grades_of_the_same_traffic_agree(front: Front, backend: str) -> None:
-    # One workload after the other for some windows each: mixes that differ are what counters are read by.
-    for workload in list(LASTS) * 4:
-        for _ in range(12):
-            send(front, backend, workload, 80)
+    # One workload after the other for some windows each: mixes that differ are what counters are read by. On a busy
+    # machine steps are uneven, and it takes more of them until counters are sure enough to tell.
     wanted = {(workload, grade) for workload in LASTS for grade in ("exact", "stream", "counters")}
-    found = eventually(lambda: lengths(front, backend), lambda now: wanted <= set(now), within=30.0)
+    found: dict[tuple[str, str], float] = {}
+    for _ in range(ROUNDS):
+        for workload in list(LASTS) * 4:
+            for _ in range(12):
+                send(front, backend, workload, 80)
+        found = eventually(lambda: lengths(front, backend), lambda now: wanted <= set(now), within=10.0)
+        if wanted <= set(found):
+            break
     assert wanted <= set(found)
     for workload in LASTS:
         exact = found[workload, "exact"]

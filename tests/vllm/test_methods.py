@@ -118,9 +118,10 @@ def test_what_steps_took_is_read_of_the_servers_counters(fleet: dict[str, Server
         return parse_counters(page, at)
 
     before = counters(0.0)
-    answer = ask(running.url, chain.UNREPEATED, max_tokens=150)
+    # Long enough for a window also where all of an answer is remembered, eight tokens a step.
+    answer = ask(running.url, chain.UNREPEATED, max_tokens=400)
     assert answer.status == 200
-    after = eventually(lambda: counters(100.0), lambda now: now.generated == (before.generated or 0.0) + 150)
+    after = eventually(lambda: counters(100.0), lambda now: now.generated == (before.generated or 0.0) + 400)
     found = window(before, after)
     assert found is not None
     # Alone on the server; n-grams find nothing to repeat here, so nothing is drafted. Suffix decoding remembers
