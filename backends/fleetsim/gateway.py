@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -57,16 +57,14 @@ class Chosen(NamedTuple):
     decision: Decision
 
 
+@dataclass(slots=True)
 class _Told:
     """What a request has told the learner so far."""
 
-    __slots__ = ("area", "at", "steps", "tokens")
-
-    def __init__(self) -> None:
-        self.at = -1.0
-        self.area = 0.0
-        self.steps = 0
-        self.tokens = 0
+    at: float = -1.0
+    area: float = 0.0
+    steps: int = 0
+    tokens: int = 0
 
 
 class GatewayRouter:
@@ -213,8 +211,7 @@ class GatewayRouter:
         """Keep where it is and since when."""
         index = request.server
         self._count(index, view, now)
-        request.mark = told = _Told()
-        told.area = self._area_at(index, now)
+        request.mark = _Told(area=self._area_at(index, now))
         if request.prefix is not None:
             known = float(request.prompt_tokens + request.output_tokens)
             self._homes[request.prefix] = Home(self._names[index], known)
