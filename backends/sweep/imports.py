@@ -140,7 +140,7 @@ def _guidellm(found: Mapping[str, Any]) -> Imported:
         tokens_per_second=_bounds(value, pairs),
         ttft_p50=_milli(_quantile(ttft, "p50")),
         ttft_p99=_milli(_quantile(ttft, "p99")),
-        tpot=_milli(_mean_of(metrics, "time_per_output_token_ms")),
+        tpot=_milli(_mean_of(metrics, "inter_token_latency_ms")),
         output_tokens=_mean_of(metrics, "output_token_count"),
         prompt_tokens=_mean_of(metrics, "prompt_token_count"),
     )

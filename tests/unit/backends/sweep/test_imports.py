@@ -59,6 +59,7 @@ def guidellm(rate: float = 100.0) -> str:
             "output_tokens_per_second": of(rate),
             "time_to_first_token_ms": of(50.0),
             "time_per_output_token_ms": of(12.5),
+            "inter_token_latency_ms": of(12.0),
             "output_token_count": of(105.0),
             "prompt_token_count": of(100.0),
         },
@@ -103,7 +104,8 @@ def test_all_runs_of_guidellm_are_read() -> None:
     one, other = parse(guidellm())
     assert one == other
     assert (one.model, one.concurrency, one.requests, one.failures) == ("some/model", 8, 16, 2)
-    assert (one.ttft_p50, one.ttft_p99, one.tpot, one.prompt_tokens) == (0.05, 0.1, 0.0125, 100.0)
+    # What it calls time per output token has the first token's in it.
+    assert (one.ttft_p50, one.ttft_p99, one.tpot, one.prompt_tokens) == (0.05, 0.1, 0.012, 100.0)
     assert one.day.startswith("2026-11")
     assert one.tokens_per_second.low is not None
 
