@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 POLICY: Final = "version: 1\nallow_pin: true\nroutes: [{name: all, prefer: [any]}]\n"
-READY_WITHIN: Final = 100.0
+READY_WITHIN: Final = 200.0
 
 
 def specs(checkpoints: Path) -> list[LaunchSpec]:
