@@ -14,7 +14,6 @@ from gateway.core.classes import service_of
 from gateway.core.classify import classify
 from gateway.core.decide import decide
 from gateway.core.features import extract
-from gateway.core.filters import unavailable
 from gateway.core.labels import without_suffix
 from gateway.policy.explain import explain
 from gateway.policy.learned import dump
@@ -25,14 +24,13 @@ from gateway.wire import headers as names
 from gateway.wire.endpoints import path_of
 from gateway.wire.exchange import CLIENT_CLOSED
 from gateway.wire.identity import draw, request_id
+from gateway.wire.status import backend_status, policy_status, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gateway.core.classify import Classifier
-    from gateway.core.fleet import BackendState
     from gateway.policy.explain import Explanation
-    from gateway.policy.problems import Problem
     from gateway.runtime.acceptance import Acceptance
     from gateway.runtime.agreement import Agreement
     from gateway.runtime.draft_latency import DraftLatency
@@ -146,10 +144,10 @@ class Control:
         now = clock.monotonic()
         snapshot = self.fleet.snapshot
         return {
-            "policy": _policy_status(self.configuration),
+            "policy": policy_status(self.configuration),
             "fleet": {
                 "revision": snapshot.revision,
-                "backends": [_backend_status(state, now) for state in snapshot.states],
+                "backends": [backend_status(state, now) for state in snapshot.states],
             },
             "classifier": self.agreement.as_json(),
             "acceptance": self.acceptance.as_json(),
@@ -160,7 +158,7 @@ class Control:
 
     async def policy(self) -> dict[str, Any]:
         """The policy in force, and why the file on disk is not, if it is not."""
-        return _policy_status(self.configuration)
+        return policy_status(self.configuration)
 
     async def learned(self) -> _Yaml:
         """What was learnt of the servers, as a file that a policy can name."""
@@ -175,17 +173,17 @@ class Control:
         loaded = await to_thread(load_policy, text, file, self.configuration.config.fleet)
         if isinstance(loaded, Invalid):
             return JSONResponse(
-                {"ok": False, "problems": _told(loaded.problems), "warnings": _told(loaded.warnings)}, 422
+                {"ok": False, "problems": told(loaded.problems), "warnings": told(loaded.warnings)}, 422
             )
         revision = loaded.value.revision
         return JSONResponse(
-            {"ok": True, "revision": revision, "problems": [], "warnings": _told(loaded.warnings)}
+            {"ok": True, "revision": revision, "problems": [], "warnings": told(loaded.warnings)}
         )
 
     async def reload(self) -> JSONResponse:
         """Read both files again now."""
         good = await self.configuration.reload()
-        return JSONResponse(_policy_status(self.configuration), 200 if good else 422)
+        return JSONResponse(policy_status(self.configuration), 200 if good else 422)
 
     async def decide(self, request: Request, endpoint: str = "chat", path: str = "") -> Response:
         """Where a request with this body and these headers would go now, and why; nothing is sent.
@@ -265,45 +263,6 @@ HANDLERS: Final[dict[int | type[Exception], Any]] = {ClientDisconnect: _left}
 
 def _answer(problem: errors.Problem) -> Response:
     return Response(problem.body(), problem.status, media_type="application/json")
-
-
-def _told(problems: tuple[Problem, ...]) -> list[dict[str, object]]:
-    return [problem.as_json() | {"text": str(problem)} for problem in problems]
-
-
-def _policy_status(configuration: Configuration) -> dict[str, Any]:
-    return {
-        "revision": configuration.config.policy.revision,
-        "fleet_revision": configuration.config.fleet.revision,
-        "routes": [route.name for route in configuration.config.policy.routes],
-        "warnings": _told(configuration.warnings),
-        "problems": _told(configuration.problems),
-    }
-
-
-def _backend_status(state: BackendState, now: float) -> dict[str, Any]:
-    backend, load, why = state.backend, state.load, unavailable(state, now)
-    return {
-        "name": backend.name,
-        "target": backend.target,
-        "method": backend.method,
-        "draft_tokens": backend.draft_tokens,
-        "url": backend.url,
-        "available": why is None,
-        "healthy": state.healthy,
-        "unavailable": why[0] if why else None,
-        "reason": why[1] if why else "",
-        "breaker": state.breaker.phase(now),
-        "trips": state.breaker.trips,
-        "back_in_seconds": round(max(0.0, state.back_at - now), 3),
-        "in_flight": state.in_flight,
-        "limit": state.limit(now),
-        "max_in_flight": backend.max_in_flight,
-        "running": load.running if load else None,
-        "waiting": load.waiting if load else None,
-        "kv_usage": load.kv_usage if load else None,
-        "load_age_seconds": round(now - load.at, 3) if load else None,
-    }
 
 
 def _model(name: str, configuration: Configuration) -> dict[str, Any]:
