@@ -1,61 +1,11 @@
-"""What a text must hold for an expression of the lexicon to match: a look costs a tenth of the expression."""
+"""What a text must hold for an expression of the lexicon to match."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.core import lexicon, lexicon_tools
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Mapping
-
-
-class Keyed:
-    """An expression that is tried only where it can match.
-
-    Every text that it matches holds a word of each side of one of the clauses, or one of the parts.
-
-    Attributes:
-        pattern: The expression.
-        clauses: Sides of runs of letters, apart by spaces.
-        parts: Pieces of words, and signs.
-    """
-
-    __slots__ = ("_bits", "_first", "_other", "clauses", "parts", "pattern")
-
-    def __init__(self, pattern: re.Pattern[str], *clauses: str, parts: tuple[str, ...] = ()) -> None:
-        """Take clauses apart: ``how & many much`` is one of "how" beside "many" or "much"."""
-        self.pattern = pattern
-        self.clauses = [tuple(frozenset(side.split()) for side in clause.split("&")) for clause in clauses]
-        self.parts = parts
-        self._bits: list[tuple[int, int]] = []
-        self._first = self._other = 0
-
-    def number(self, bits: Mapping[frozenset[str], int]) -> None:
-        """Takes the bit of each side in what :func:`look` gives."""
-        for sides in self.clauses:
-            one, other = bits[sides[0]], bits[sides[-1]]
-            self._bits.append((one, other))
-            self._first |= one
-            self._other |= other
-
-    def found(self, text: str, keys: int) -> bool:
-        """Whether the expression matches somewhere.
-
-        Args:
-            text: Where to look, in lower case.
-            keys: What :func:`look` gives for its runs of letters, or for more of them.
-        """
-        if keys & self._first and keys & self._other:
-            for one, other in self._bits:
-                if keys & one and keys & other:
-                    return self.pattern.search(text) is not None
-        for part in self.parts:
-            if part in text:
-                return self.pattern.search(text) is not None
-        return False
-
+from gateway.core.keyed import Keyed
 
 CODE_REQUEST: Final = Keyed(
     lexicon.CODE_REQUEST,
@@ -308,7 +258,7 @@ KEYS: Final = frozenset(_BITS)
 
 
 def look(letters: frozenset[str]) -> int:
-    """What a text may hold, for :meth:`Keyed.found`, by its runs of letters."""
+    """What a text may hold, for :meth:`gateway.core.keyed.Keyed.found`, by its runs of letters."""
     keys = 0
     for word in KEYS & letters:
         keys |= _BITS[word]

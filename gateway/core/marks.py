@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from gateway.core import foreign, lexicon, lexicon_keys, lexicon_tools
+from gateway.core import foreign, lexicon, lexicon_keys, lexicon_tools, signs
 from gateway.core.language import ENGLISH
 from gateway.core.memo import remembered
+from gateway.core.signs import any_of
 from gateway.core.values import value
 from gateway.core.words import letters, numbers, words
 
@@ -126,43 +127,9 @@ def _ends(text: str, head: int, tail: int) -> str:
     return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
 
 
-def _any_of(signs: Sequence[str], text: str) -> bool:
-    for sign in signs:  # noqa: SIM110 - any() takes twice as long
-        if sign in text:
-            return True
-    return False
-
-
 def _content(said: frozenset[str]) -> frozenset[str]:
     """The stems of the words that carry meaning."""
     return frozenset(word[:_STEM_CHARS] for word in said - _COMMON if len(word) > 2)
-
-
-def _latex(text: str) -> int:
-    if _any_of("\\$", text) or (not text.isascii() and _any_of(lexicon.LATEX_SIGNS, text)):
-        return len(lexicon.LATEX.findall(text))
-    return 0
-
-
-def _may_hold_code_signs(text: str, lines: Sequence[str]) -> bool:
-    """Whether there may be signs of :data:`gateway.core.lexicon.CODE_SIGN`; one letter is found fastest."""
-    return (
-        "<" in text
-        or ("=" in text and _any_of(("=>", "=="), text))
-        or (":" in text and _any_of(("::", "error:"), text))
-        or (">" in text and "->" in text)
-        or ("0" in text and "0x" in text)
-        or ("(" in text and ("()" in text or text.count("(") > text.count(" (")))
-        or _any_of(("exception", "exit code", "undefined"), text)
-        or (_any_of(";{", text) and any(line.rstrip().endswith((";", "{")) for line in lines))
-    )
-
-
-def _code_syntax(text: str) -> int:
-    lines = text.splitlines()
-    begun = sum(1 for line in lines if lexicon.CODE_LINE.match(line))
-    signs = len(lexicon.CODE_SIGN.findall(text)) if _may_hold_code_signs(text, lines) else 0
-    return begun + signs + bool("select" in text and lexicon.SQL.search(text))
 
 
 def _plain_quotes(text: str) -> str:
@@ -279,16 +246,16 @@ def read(
     offer = _offer(ask, asked, keys, tools, foreign_action=other.tool_action)
     return Marks(
         fences=(last.text.count("```") + 1) // 2,
-        code_syntax=_code_syntax(text),
+        code_syntax=signs.code(text),
         code_names=len(said & lexicon.CODE_NAMES),
         code_words=len(said & lexicon.CODE_WORDS) + other.code,
         code_request=other.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
         code_in=lexicon_keys.CODE_IN.found(ask, keys),
         code_task=lexicon_keys.CODE_TASK.found(ask, keys) or lexicon_keys.CODE_ORDER.found(ask, keys),
-        latex=_latex(text),
+        latex=signs.formulas(text),
         latex_text=len(lexicon.LATEX_TEXT.findall(text)) if "\\" in text else 0,
         numbers=numbers(text) + len(said & lexicon.NUMBER_WORDS),
-        operators=len(lexicon.OPERATOR.findall(text)) if _any_of(_OPERATOR_SIGNS, text) else 0,
+        operators=len(lexicon.OPERATOR.findall(text)) if any_of(_OPERATOR_SIGNS, text) else 0,
         math_words=len(said & lexicon.MATH_WORDS) + other.math_terms,
         math_count=lexicon_keys.MATH_COUNT.found(ask, keys) or lexicon_keys.MATH_IN_HOW.found(ask, keys),
         math_task=lexicon_keys.MATH_TASK.found(ask, keys) or lexicon_keys.MATH_MORE.found(ask, keys),
@@ -298,7 +265,7 @@ def read(
         creative=lexicon_keys.CREATIVE.found(ask, keys),
         translation=other.translation or lexicon_keys.TRANSLATION.found(ask, keys),
         supplied_chars=_supplied(last.text, last.chars),
-        question=_any_of(_QUESTION_MARKS, ask),
+        question=any_of(_QUESTION_MARKS, ask),
         tool_overlap=offer.overlap,
         tool_name_overlap=offer.name_overlap,
         tool_text=before.tools,

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from gateway.core import lexicon_keys
-from gateway.core.lexicon_keys import KEYS, Keyed, look
+from gateway.core.keyed import Keyed
+from gateway.core.lexicon_keys import KEYS, look
 from gateway.core.words import letters
 
 KEYED = {name: value for name, value in vars(lexicon_keys).items() if isinstance(value, Keyed)}
