@@ -33,6 +33,7 @@ from backends.methods import methods
 from backends.preflight import preflight
 from backends.supervise import Command, Event, Patience, Supervisor
 from backends.verify import Verifier
+from backends.versions import at_least
 from gateway.app import Gateway
 from gateway.cli.running import serving
 from gateway.policy.load import Invalid
@@ -69,19 +70,28 @@ def specs(checkpoints: Path) -> list[LaunchSpec]:
     dspark = replace(
         usual[0], name="dspark", method="dspark", draft_tokens=4, draft=str(checkpoints / "dspark")
     )
-    # It weighs drafts by what steps of captured graphs take. Without the variable these would need a compiled model.
-    adaptive = replace(
-        dspark,
-        name="dspark-adaptive",
-        args={key: value for key, value in small.items() if key != "enforce-eager"}
-        | {"compilation-config": json.dumps({"mode": 0})},
+    every = [*usual, dspark]
+    every += [servers.by_batch(one) for one in every if one.known.schedule]
+    every += [adaptive(one) for one in [*usual, dspark] if can_verify_adaptively(one)]
+    return [replace(one, port=8101 + place) for place, one in enumerate(every)]
+
+
+def can_verify_adaptively(spec: LaunchSpec) -> bool:
+    known = spec.known.adaptive
+    return known is not None and at_least(vllm.__version__, known.since)
+
+
+def adaptive(spec: LaunchSpec) -> LaunchSpec:
+    """The same server with adaptive verification, which weighs drafts by what steps of captured graphs take."""
+    graphs = {"compilation-config": json.dumps({"mode": 0})}
+    return replace(
+        spec,
+        name=f"{spec.name}-adaptive",
+        args={key: value for key, value in spec.args.items() if key != "enforce-eager"} | graphs,
+        # Without it graphs would need a compiled model.
         env={"VLLM_USE_BREAKABLE_CUDAGRAPH": "1"},
         speculative={"enable_adaptive_verification": True},
     )
-    scheduled = [servers.by_batch(one) for one in usual if one.known.schedule]
-    return [
-        replace(one, port=8101 + place) for place, one in enumerate([*usual, dspark, *scheduled, adaptive])
-    ]
 
 
 def commands(wanted: Sequence[LaunchSpec], out: Path) -> list[Command]:
