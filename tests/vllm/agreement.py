@@ -65,7 +65,7 @@ class Load(NamedTuple):
 
     in_flight: int = 4
     requests: int = 24
-    tokens: int = 32
+    tokens: tuple[int, int] = (16, 48)
 
     @property
     def condition(self) -> Condition:
@@ -73,22 +73,32 @@ class Load(NamedTuple):
         return Condition("chat", self.in_flight)
 
 
-def texts(load: Load) -> list[str]:
-    """What is asked, in order: the shipped prompts of one turn."""
+def asked(load: Load) -> list[tuple[str, int]]:
+    """Prompts and lengths of answers, in order: the shipped prompts of one turn.
+
+    Lengths differ, as clients that all begin together would else go on in step, and their prompts meet.
+    """
     chats = [one.body["messages"] for one in usual(["chat"])["chat"]]
     alone = [messages[0]["content"] for messages in chats if len(messages) == 1]
-    return (alone * math.ceil(load.requests / len(alone)))[: load.requests]
+    texts = (alone * math.ceil(load.requests / len(alone)))[: load.requests]
+    low, high = load.tokens
+    return [(text, low + 13 * place % (high - low + 1)) for place, text in enumerate(texts)]
 
 
 def ours(server: Place, load: Load, number: int) -> Figures:
     """One round of a sweep."""
     samples: list[Sample] = []
     cell = Cell(BASELINE, load.condition)
-    bodies = [{"messages": [{"role": "user", "content": text}], "ignore_eos": True} for text in texts(load)]
-    prompts = [Prompt(str(place), body) for place, body in enumerate(bodies)]
+    prompts = [
+        Prompt(
+            str(place),
+            {"messages": [{"role": "user", "content": text}], "ignore_eos": True, "max_tokens": tokens},
+        )
+        for place, (text, tokens) in enumerate(asked(load))
+    ]
 
     async def run() -> None:
-        async with Driver({("chat", "short"): prompts}, Limits(load.tokens)) as driver:
+        async with Driver({("chat", "short"): prompts}, Limits(load.tokens[1])) as driver:
             await driver.round(server.url, server.model, cell, number, load.requests, samples.append)
 
     asyncio.run(run())
@@ -107,8 +117,10 @@ def others(found: Sequence[imports.Imported]) -> Figures:
 
 def prompts_file(path: Path, load: Load) -> None:
     """The prompts as both of the others read them."""
-    length = {"output_tokens": load.tokens, "output_tokens_count": load.tokens}
-    lines = [json.dumps({"prompt": text, **length}) + "\n" for text in texts(load)]
+    lines = [
+        json.dumps({"prompt": text, "output_tokens": tokens, "output_tokens_count": tokens}) + "\n"
+        for text, tokens in asked(load)
+    ]
     path.write_text("".join(lines), encoding="utf-8")
 
 
@@ -118,7 +130,7 @@ def vllm_bench(python: Path, beside: str, server: Place, load: Load, folder: Pat
         python, "-c", _VLLM, "--backend", "openai-chat", "--endpoint", "/v1/chat/completions",
         "--base-url", server.url, "--model", server.model, "--tokenizer", server.tokenizer,
         "--dataset-name", "custom", "--dataset-path", folder / "prompts.jsonl", "--skip-chat-template",
-        "--disable-shuffle", "--custom-output-len", str(load.tokens), "--num-prompts", str(load.requests),
+        "--disable-shuffle", "--custom-output-len", "-1", "--num-prompts", str(load.requests),
         "--max-concurrency", str(load.in_flight), "--temperature", "0", "--ignore-eos", "--save-result", "--save-detailed",
         "--result-dir", folder, "--result-filename", "vllm.json", "--disable-tqdm",
     ]  # fmt: skip
