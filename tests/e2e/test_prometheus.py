@@ -17,7 +17,8 @@ import pytest
 
 from gateway.policy.load import Loaded, load_fleet
 from gateway.telemetry.dashboards import DASHBOARDS
-from gateway.telemetry.dashboards.rules import ALERTS, RECORDINGS
+from gateway.telemetry.dashboards.recordings import RECORDINGS
+from gateway.telemetry.dashboards.rules import ALERTS
 from gateway.telemetry.dashboards.vllm import targets
 from tests.contract.stack import POLICIES, SECONDS, Loop, eventually, running
 

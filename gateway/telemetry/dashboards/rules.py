@@ -1,4 +1,4 @@
-"""Recording and alert rules for Prometheus, and the file that holds them."""
+"""Alert rules for Prometheus, and the file that holds them and the recordings they take."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.telemetry import names
-from gateway.telemetry.dashboards.expressions import (
-    USUAL_SPEED,
-    USUAL_TTFT,
-    acceptance_rate,
-    accepted_length,
-    error_share,
-    stream_speed,
-)
-from gateway.telemetry.dashboards.promql import growth, mean, now, per_second, quantile, share
+from gateway.telemetry.dashboards.expressions import USUAL_SPEED, USUAL_TTFT
+from gateway.telemetry.dashboards.promql import growth, now, per_second, share
+from gateway.telemetry.dashboards.recordings import RECORDINGS, Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,15 +19,6 @@ OBJECTIVE: Final = 0.995
 PAGE: Final = "page"
 TICKET: Final = "ticket"
 _DOCS: Final = "docs/observability.md"
-_ROUTE: Final = ("workload", "backend", "method")
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A measure that Prometheus works out ahead; named level:metric:operation."""
-
-    name: str
-    expression: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +59,6 @@ class Alert:
     def expression(self) -> str:
         """As Prometheus evaluates it."""
         return "\nand ".join(map(str, self.conditions))
-
-
-RECORDINGS: Final = (
-    Recording("specroute:requests:rate5m", per_second(names.REQUESTS, *_ROUTE, window="5m")),
-    Recording("specroute:stream_speed:ratio_rate5m", stream_speed(*_ROUTE, window="5m")),
-    Recording("specroute:stream_speed:ratio_rate15m", stream_speed(*_ROUTE, window="15m")),
-    Recording(USUAL_SPEED, stream_speed(*_ROUTE, window="1d")),
-    Recording("specroute:ttft_seconds:mean_rate15m", mean(names.TTFT, *_ROUTE, window="15m")),
-    Recording(USUAL_TTFT, mean(names.TTFT, *_ROUTE, window="1d")),
-    Recording("specroute:requests:rate15m", per_second(names.REQUESTS, *_ROUTE, window="15m")),
-    Recording("specroute:acceptance_rate:ratio_rate15m", acceptance_rate(*_ROUTE, window="15m")),
-    Recording("specroute:acceptance_rate:ratio_rate1d", acceptance_rate(*_ROUTE, window="1d")),
-    Recording("specroute:accepted_length:ratio_rate15m", accepted_length(*_ROUTE, window="15m")),
-    Recording("specroute:steps:rate15m", per_second(names.STEPS, *_ROUTE, window="15m")),
-    Recording("specroute:ttft_seconds:p95_5m", quantile(0.95, names.TTFT, *_ROUTE, window="5m")),
-    Recording("specroute:tpot_seconds:p95_5m", quantile(0.95, names.TPOT, *_ROUTE, window="5m")),
-    *(
-        Recording(f"specroute:errors:ratio_rate{window}", error_share(window))
-        for window in ("5m", "30m", "1h", "6h")
-    ),
-)
 
 
 def _burning(long: str, short: str, times: float) -> tuple[Condition, ...]:
@@ -208,7 +172,7 @@ ALERTS: Final = (
     ),
     Alert(
         "SpecrouteSlowerThanBaseline",
-        (Condition(now(names.SPEEDUP_HIGH, *_ROUTE), "<", 1),),
+        (Condition(now(names.SPEEDUP_HIGH, "workload", "backend", "method"), "<", 1),),
         "15m",
         TICKET,
         "{{ $labels.workload }} on {{ $labels.backend }} is slower than without speculation",

@@ -10,7 +10,8 @@ import pytest
 from gateway.core.fleet import METHODS
 from gateway.telemetry import names
 from gateway.telemetry.dashboards import DASHBOARDS, vllm
-from gateway.telemetry.dashboards.rules import ALERTS, RECORDINGS
+from gateway.telemetry.dashboards.recordings import RECORDINGS
+from gateway.telemetry.dashboards.rules import ALERTS
 from tests.factories import backend
 
 FOREIGN = {"process_cpu_seconds_total", "process_resident_memory_bytes", "up"}

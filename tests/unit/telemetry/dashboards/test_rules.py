@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from gateway.telemetry.dashboards.rules import ALERTS, RECORDINGS, rule_file
+from gateway.telemetry.dashboards.recordings import RECORDINGS
+from gateway.telemetry.dashboards.rules import ALERTS, rule_file
 
 ROOT = Path(__file__).parents[4]
 RULES = ROOT / "deploy" / "prometheus" / "specroute.rules.yaml"
