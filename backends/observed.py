@@ -21,7 +21,7 @@ class Observed:
         models: Context lengths by model name, None where it does not say; adapters are left out, as they come
             and go while it runs. Empty if it did not answer.
         counters: Of its metrics.
-        system_fingerprint: As in its answers, ``""`` if they have none; it differs with the configuration.
+        system_fingerprint: As in its answers, if they have one; it differs with the configuration.
         tells_acceptance: Whether its answers hold the acceptance of the request.
     """
 
@@ -71,17 +71,17 @@ def read(version: Any, models: Any, page: bytes | None, answer: Any, at: float) 
         at: Monotonic seconds.
     """
     number = version.get("version") if isinstance(version, dict) else None
-    signed = metrics = None
-    if isinstance(answer, dict):
+    signed: object = None
+    told: bool | None = None
+    if isinstance(answer, dict) and "error" not in answer:
         signed, metrics = answer.get("system_fingerprint"), answer.get("metrics")
+        told = bool(isinstance(metrics, dict) and metrics.get("speculative_decoding"))
     return Observed(
-        version=number if isinstance(number, str) else None,
+        version=number if isinstance(number, str) and number else None,
         models=_models(models),
         counters=None if page is None else parse_counters(page, at),
-        system_fingerprint=(signed if isinstance(signed, str) else "") if isinstance(answer, dict) else None,
-        tells_acceptance=bool(isinstance(metrics, dict) and metrics.get("speculative_decoding"))
-        if isinstance(answer, dict)
-        else None,
+        system_fingerprint=signed if isinstance(signed, str) and signed else None,
+        tells_acceptance=told,
     )
 
 
