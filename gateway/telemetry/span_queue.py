@@ -86,6 +86,10 @@ class SpanQueue:
                     lost += 1 + len(record.attempts)
                 if number % _TURN == _TURN - 1:
                     sleep(0)
-            if made and not self._sender.send(self._spans.export(made)):
+            try:
+                if made and not self._sender.send(self._spans.export(made)):
+                    lost += len(made)
+            except Exception:  # noqa: BLE001 - the same
+                _log.exception("spans cannot be sent")
                 lost += len(made)
             self._dropped += lost

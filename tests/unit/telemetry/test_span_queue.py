@@ -99,6 +99,18 @@ def test_what_the_receiver_refuses_is_counted(record: Record) -> None:
     assert spans.dropped == 2
 
 
+def test_a_sender_that_raises_is_logged_and_counted(record: Record, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Sender):
+        def send(self, body: bytes) -> bool:
+            raise ValueError("no")
+
+    spans = queue(Broken())
+    spans.put(record)
+    spans.close()
+    assert spans.dropped == 2
+    assert "spans cannot be sent" in caplog.text
+
+
 def test_a_request_that_cannot_be_told_costs_no_other(
     record: Record, caplog: pytest.LogCaptureFixture
 ) -> None:
