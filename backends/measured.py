@@ -89,7 +89,7 @@ class Run(Data):
 
 
 class Evidence(Data):
-    """What was run on one kind of engine, in one go.
+    """What was run on one kind of engine, on one day.
 
     Attributes:
         version: Of vLLM.

@@ -19,7 +19,7 @@ CPU: Final = Path(backends.__file__).parent / "evidence" / "cpu.json"
 def keep(version: str, *, runs: Mapping[str, Any] = {}, parameters: Mapping[str, Any] = {}) -> None:
     """Write what was seen on the CPU build, if SPECROUTE_EVIDENCE=write asks for it.
 
-    What another version or another day left is dropped: a file is of one go. The difference is read before it is
+    What another version or another day left is dropped: a file is of one day. The difference is read before it is
     committed.
     """
     if os.environ.get("SPECROUTE_EVIDENCE") != "write":

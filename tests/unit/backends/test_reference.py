@@ -25,7 +25,7 @@ def test_evidence_is_of_methods_that_are_known() -> None:
         assert one.version
 
 
-def test_all_that_runs_on_a_cpu_was_run_there_in_one_go() -> None:
+def test_all_that_runs_on_a_cpu_was_run_there() -> None:
     cpu = next(one for one in measured.evidence() if one.device == "CPU")
     able = {name for name, one in methods().items() if one.platforms["cpu"].runs}
     assert {run.method for run in cpu.runs.values()} == able
