@@ -9,6 +9,7 @@ from backends.fleet_file import write_fleet
 from backends.manifests import to_yaml
 from backends.preflight.schedule import KEY as SCHEDULE
 from backends.sweep.model import BASELINE, SHORT, Candidate
+from gateway.core.features import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 _LEARNING: Final = (
     "# With mode auto in place of shadow the load of the moment decides too, by {prior} and what is learnt\n"
     "# in service; shadow only says in each decision what that would have done.\n"
+)
+
+_UNKNOWN: Final = (
+    "# Other servers than the usual ones would suit {workloads}; a route wants a rule of classify that gives\n"
+    "# the label, see the report for which servers.\n"
 )
 
 EVIDENCE: Final = "evidence.json"
@@ -47,7 +53,13 @@ def policy(
         target: The target model.
         prior: Whether there is a file of what the gateway's learner may begin with.
     """
-    routes = [*_routes(choice, plan), _default(choice, plan)]
+    routes, unknown = [], []
+    for workload, one in _routes(choice, plan):
+        if workload in WORKLOADS:
+            routes.append(one)
+        else:
+            unknown.append(workload)
+    routes.append(_default(choice, plan))
     document: dict[str, Any] = {
         "version": 1,
         "evidence": EVIDENCE,
@@ -58,6 +70,8 @@ def policy(
     }
     written = {key: value for key, value in document.items() if value is not None}
     learning = _LEARNING.format(prior=PRIOR) if prior else ""
+    if unknown:
+        learning += _UNKNOWN.format(workloads=", ".join(unknown))
     return _HEADER.format(evidence=EVIDENCE, learning=learning) + to_yaml(written)
 
 
@@ -71,8 +85,8 @@ def _default(choice: Choice, plan: FleetPlan | None) -> dict[str, Any]:
     return {"name": "default", "prefer": [*_selectors(preferred), "any"]}
 
 
-def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[dict[str, Any]]:
-    """A route for each workload that other configurations than the usual ones serve better."""
+def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each workload that other configurations than the usual ones serve better, with its route."""
     if plan is not None:
         if plan.is_homogeneous:
             return
@@ -80,13 +94,13 @@ def _routes(choice: Choice, plan: FleetPlan | None) -> Iterator[dict[str, Any]]:
         for workload, shares in plan.shares.items():
             ordered = sorted(shares, key=lambda one, by=shares: -by[one])  # type: ignore[misc]
             if ordered[0] != usual[0]:
-                yield _route(workload, _always(choice, ordered))
+                yield workload, _route(workload, _always(choice, ordered))
         return
     for workload in choice.workloads:
         preferred = by_load(choice, workload)
         if preferred != _usual(choice):
             rest = _always(choice, [choice.everywhere])
-            yield _route(workload, [*preferred, *(one for one in rest if one not in preferred)])
+            yield workload, _route(workload, [*preferred, *(one for one in rest if one not in preferred)])
 
 
 class Preference(NamedTuple):

@@ -285,6 +285,15 @@ def test_one_configuration_for_everything_may_change_with_the_load_too() -> None
     ]
 
 
+def test_labels_that_only_a_rule_can_give_get_no_route_but_are_said() -> None:
+    cells = [
+        one.model_copy(update={"workload": one.workload.replace("chat", "legal")}) for one in table(CONTRAST)
+    ]
+    text = policy(choose(evidence(*cells)), None, (), TARGET)
+    assert isinstance(load_policy(text), Loaded)
+    assert "would suit legal; a route wants a rule of classify" in text
+
+
 def test_what_may_be_as_fast_is_no_reason_to_change_with_the_load() -> None:
     found = choose(
         evidence(
