@@ -24,7 +24,7 @@ _LEARNING: Final = (
 )
 
 _UNKNOWN: Final = (
-    "# Other servers than the usual ones would suit {workloads}; a route wants a rule of classify that gives\n"
+    "# Other servers than the usual ones would suit {workloads}; a route wants a rule of classify for\n"
     "# the label, see the report for which servers.\n"
 )
 
