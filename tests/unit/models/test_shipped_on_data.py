@@ -69,7 +69,7 @@ def test_rows_made_to_mislead() -> None:
 
 
 def test_tools_are_declared_and_not_needed_or_needed() -> None:
-    assert accuracy(lambda row: row.get("hard") == "tools_declared_plain_output") >= 0.82
+    assert accuracy(lambda row: row.get("hard") == "tools_declared_plain_output") >= 0.80
     assert score(guesses(lambda row: True)).per_class["tool_use"].recall >= 0.94
 
 
