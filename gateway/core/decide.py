@@ -143,9 +143,15 @@ def decide(
             service=service.name,
         )
 
-    # Who is in a tool loop or a conversation, or has limits to keep, is not for measuring.
-    free = home is None and features.last_role != "tool" and not service.limits.any
-    due = free and classification.label in snapshot.guide.due and policy.learning.share > 0.0
+    # Who is in a tool loop or a conversation is not for measuring. Who has limits may explore, as a server
+    # that is predicted to miss them costs too much to be tried, but pays no debt to a baseline.
+    free = home is None and features.last_role != "tool"
+    due = (
+        free
+        and not service.limits.any
+        and classification.label in snapshot.guide.due
+        and policy.learning.share > 0.0
+    )
     share = 1.0 if due else route.baseline_share
     ranking = pool.ranking(route.prefer)
     ranks = ranking.ranks

@@ -79,7 +79,7 @@ async def test_without_a_prior_work_ends_up_on_the_servers_that_suit_it(tmp_path
     assert went["code"]["plain"] + went["grounded"]["plain"] < 0.3 * 16 * 8, went
     drafted = 1.0 / learnt["mtp"].steps_per_token[Cell("code", 0, GREEDY)]
     assert 2.8 < drafted < 5.0, "tokens a step, as published for this draft"
-    assert learnt["ngram"].evidence["grounded"] > 0.0, "it was tried"
+    assert status["explored"] > 0
     assert learnt["plain"].other_steps_per_token == 1.0
     assert status["mode"] == "auto"
     assert any("routing by workload" in one for one in status["statements"][TARGET])

@@ -117,15 +117,21 @@ def test_a_small_share_goes_to_what_may_be_better() -> None:
         {"guide": Guide()},
         {"last_role": "tool"},
         {"home": Home("fast", 10.0)},
-        {"service": ServiceClass("chat", limits=Limits(tpot=1.0))},
         {"learning": AUTOMATIC},
     ],
 )
-def test_none_explores_without_budget_in_a_loop_in_a_conversation_or_with_limits(
-    kept_from: dict[str, Any],
-) -> None:
-    decision = ask(*RIVALS, **{"learning": EXPLORING, "draw": Draw(0.0, 0.0), "guide": MAY} | kept_from)
-    assert names(decision)[0] == "fast"
+def test_none_explores_without_budget_in_a_loop_or_in_a_conversation(kept_from: dict[str, Any]) -> None:
+    may: dict[str, Any] = {"by": route(), "learning": EXPLORING, "draw": Draw(0.0, 0.0), "guide": MAY}
+    assert names(ask(*RIVALS, **may))[0] == "rival"
+    assert names(ask(*RIVALS, **may | kept_from))[0] == "fast"
+
+
+@pytest.mark.parametrize(("tpot", "first"), [(0.28, "rival"), (0.26, "fast")])
+def test_with_limits_only_servers_predicted_to_keep_them_are_explored(tpot: float, first: str) -> None:
+    chat = ServiceClass("chat", limits=Limits(tpot=tpot * FAST.step(1.0)))
+    may: dict[str, Any] = {"by": route(), "learning": EXPLORING, "draw": Draw(0.0, 0.0), "guide": MAY}
+    decision = ask(*RIVALS, **may, service=chat)
+    assert names(decision)[0] == first
 
 
 DUE = Guide(due=frozenset({"math"}))
