@@ -31,7 +31,7 @@ from gateway.telemetry.decision_schema import (
 if TYPE_CHECKING:
     from gateway.core.decide import NoCandidate
     from gateway.core.fleet import BackendState
-    from gateway.core.outcome import Record
+    from gateway.core.outcome import Outcome, Record
 
 OTHER: Final = "other"
 """Stands for a value outside its closed set."""
@@ -114,6 +114,11 @@ def _number(value: float | None) -> float | None:
 
 def _one_of(value: str, closed: frozenset[str]) -> str:
     return value if value in closed else OTHER
+
+
+def finish_of(outcome: Outcome) -> str:
+    """Why the answer ended, one of the reasons that servers are known to give; they might say anything."""
+    return _one_of(outcome.finish_reason, _FINISHES)
 
 
 def _facts(record: Record, secret: bytes) -> dict[str, Any]:
@@ -223,7 +228,7 @@ def _result(record: Record) -> Result:
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cached_tokens,
-        finish_reason=_one_of(outcome.finish_reason, _FINISHES),
+        finish_reason=finish_of(outcome),
         tool_calls=outcome.tool_calls,
         tool_arguments=outcome.tool_arguments,
         nature=outcome.nature,

@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+# It quotes a header that it cannot read, and that may be a key; see _headers.
+logging.getLogger("opentelemetry.util.re").addFilter(lambda _: False)
+
 _SECONDS: Final = 10.0
 _WAITS: Final = (1.0, 2.0, 4.0)
 """Seconds before each further try."""
+
+_MOST_ANSWER: Final = 512
+"""Bytes of an answer that are read, so that the connection can be used again; receivers send two or three."""
 
 _BUSY: Final = frozenset({429, 502, 503, 504})
 """Answers after which the specification wants another try."""
@@ -48,7 +54,7 @@ class Sender:
         self._session.headers.update({"content-type": "application/x-protobuf", "user-agent": "specroute"})
         if self._compressed:
             self._session.headers["content-encoding"] = "gzip"
-        self._session.headers.update(parse_env_headers(setting("HEADERS"), liberal=True))
+        self._session.headers.update(_headers(setting("HEADERS")))
         self._session.verify = setting("CERTIFICATE") or True
         certificate, key = setting("CLIENT_CERTIFICATE"), setting("CLIENT_KEY")
         if certificate:
@@ -79,13 +85,31 @@ class Sender:
     def _post(self, data: bytes) -> tuple[str, bool]:
         """What went wrong, or nothing, and whether another try may help."""
         try:
-            answer = self._session.post(self._url, data, timeout=self._timeout, allow_redirects=False)
+            with self._session.post(
+                self._url, data, timeout=self._timeout, allow_redirects=False, stream=True
+            ) as answer:
+                # A longer one, or one without end, is left; the connection closes with it.
+                if int(answer.headers.get("content-length", _MOST_ANSWER + 1)) <= _MOST_ANSWER:
+                    _ = answer.content
         except requests.Timeout:
             return f"{self._shown} did not answer within {self._timeout:g} s", False
         except requests.ConnectionError:
             return f"no connection to {self._shown}", True
         except requests.RequestException as error:
             return f"{self._shown}: {type(error).__name__}", False
+        except ValueError:
+            return f"{self._shown} answered with a length that is no number", False
         if 200 <= answer.status_code < 300:
             return "", False
         return f"{self._shown} answered {answer.status_code}", answer.status_code in _BUSY
+
+
+def _headers(written: str) -> Mapping[str, str]:
+    """Headers as the variable has them; what is no header is told of by its place alone."""
+    for place, part in enumerate(written.split(","), 1):
+        if part.strip() and "=" not in part:
+            _log.warning(
+                "OTEL_EXPORTER_OTLP_HEADERS: part %d is no header; write each as name=value, commas between",
+                place,
+            )
+    return parse_env_headers(written, liberal=True)

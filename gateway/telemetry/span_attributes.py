@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from gateway.core.decide import Decision
 from gateway.core.predict import ask, predict
 from gateway.telemetry import names
-from gateway.telemetry.decision_entry import model_of
+from gateway.telemetry.decision_entry import finish_of, model_of
 from gateway.telemetry.otlp import Key
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _tried(backend: str, number: int, phase: str, status: int, error: str, url: 
 def answered(record: Record) -> bytes:
     """What the backend answered, as far as it did."""
     result, usage = record.outcome, record.outcome.usage
-    parts = [_ended(result.response_model[:_MAX_TEXT], result.finish_reason[:_MAX_TEXT])]
+    parts = [_ended(result.response_model[:_MAX_TEXT], finish_of(result))]
     if result.response_id:
         parts.append(_response_id(result.response_id[:_MAX_TEXT]))
     if result.ttft is not None:

@@ -44,6 +44,9 @@ _LOOK_SECONDS: Final = 0.5
 _AT_ONCE: Final = 12
 """Lines of one look: faster than that nobody reads."""
 
+_DIGITS: Final = 18
+"""Of a number of a decision; Python refuses to read one of thousands."""
+
 Shown = Annotated[str, Query(pattern=f"^({'|'.join(parts.SHOWN)})$")]
 Window = Annotated[int, Query(ge=min(WINDOWS), le=max(WINDOWS))]
 
@@ -150,7 +153,8 @@ class Page:
         if self._viewers >= _STREAMS:
             return Response("too many viewers\n", 503, media_type="text/plain", headers=HEADERS)
         seen = request.headers.get("last-event-id", "")
-        after = int(seen) if seen.isdecimal() else max(0, self.decisions.last - _AT_ONCE)
+        known = seen.isascii() and seen.isdecimal() and len(seen) <= _DIGITS
+        after = int(seen) if known else max(0, self.decisions.last - _AT_ONCE)
         return StreamingResponse(self._events(after), media_type="text/event-stream", headers=HEADERS)
 
     async def _events(self, after: int) -> AsyncIterator[bytes]:

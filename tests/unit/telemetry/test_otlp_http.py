@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,26 @@ def test_one_that_does_not_answer_is_not_asked_again(caplog: pytest.LogCaptureFi
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert not sent(f"http://127.0.0.1:{server.getsockname()[1]}", TIMEOUT="0.01")
     assert "did not answer within 0.01 s" in caplog.text
+
+
+@pytest.mark.parametrize("length", ["", "content-length: 9999999\r\n", "content-length: many\r\n"])
+def test_an_answer_without_end_is_not_read(length: str) -> None:
+    """Its first bytes come, the others never: whoever reads them waits."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(sent, f"http://127.0.0.1:{server.getsockname()[1]}", TIMEOUT="60")
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(f"HTTP/1.1 200 OK\r\n{length}\r\nx".encode())
+            assert done.result(timeout=30) is (length != "content-length: many\r\n")
+
+
+@pytest.mark.parametrize("written", ["x-api-key: key-canary", "Authorization Bearer key-canary"])
+def test_a_header_that_cannot_be_read_is_told_of_without_it(
+    written: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Sender("http://127.0.0.1:9", {"OTEL_EXPORTER_OTLP_HEADERS": f"a=b,{written}"})
+    assert "part 2 is no header; write each as name=value" in caplog.text
+    assert "key-canary" not in caplog.text
 
 
 def test_a_dead_receiver_is_named_without_its_password(caplog: pytest.LogCaptureFixture) -> None:

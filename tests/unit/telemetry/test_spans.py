@@ -168,6 +168,14 @@ def test_its_attempt_says_what_was_asked_of_whom_and_answered(spans: Decoded, re
     }
 
 
+def test_a_reason_to_end_that_no_server_is_known_to_give_is_not_repeated(
+    spans: Decoded, record: Record
+) -> None:
+    odd = replace(record, outcome=replace(record.outcome, finish_reason="sk-canary"))
+    attempt, _ = spans.of(odd)
+    assert attributes(attempt)["gen_ai.response.finish_reasons"] == ("other",)
+
+
 def test_only_documented_attributes_are_used(spans: Decoded, record: Record) -> None:
     failed = replace(
         record,

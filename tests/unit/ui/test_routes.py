@@ -138,6 +138,7 @@ async def test_the_stream_begins_with_the_last_and_goes_on_where_it_ended(
     assert [each["id"] for each in again] == ["31"]
     # After a restart of the gateway numbers begin anew.
     assert events((await client.get("/ui/decisions", headers={"last-event-id": "900"})).text) == []
+    assert (await client.get("/ui/decisions", headers={"last-event-id": "9" * 5000})).status_code == 200
 
 
 @pytest.mark.usefixtures("short")
