@@ -73,7 +73,9 @@ def test_no_refusal_of_a_text_completion_reaches_a_client(
     fleet: dict[str, Server], front: Front, parameter: str, stream: bool
 ) -> None:
     more = {"endpoint": "completions", "stream": stream}
-    assert matrix.request(parameter, fleet["draft-model"].url, **more).status == 400
+    refused = matrix.request(parameter, fleet["draft-model"].url, **more)
+    # A stream of a text completion has begun with 200 when the engine refuses: the refusal is an event of it.
+    assert b'"code": 400' in refused.body if stream else refused.status == 400
     through = matrix.request(parameter, front.url, **more)
     assert (through.status, through.headers["x-specroute-backend"]) == (200, "baseline")
     assert b'"error"' not in through.body
