@@ -31,6 +31,12 @@ EACH = 16
 NO_SERVER = "no server"
 
 
+LEARNS = (
+    "What a gateway has learnt decides under these policies, and it is not in the files: the shares are "
+    "those of a gateway that has just begun. A decision log (--log) says more."
+)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("diff")(diff)
@@ -77,12 +83,6 @@ def diff(
         if not log and any(learns(one.policy.learning) for one in (before, after)):
             typer.echo(f"\n{LEARNS}")
     raise typer.Exit(DIFFERENT if words or any(one.whole.moved for one in found) else 0)
-
-
-LEARNS = (
-    "What a gateway has learnt decides under these policies, and it is not in the files: the shares are "
-    "those of a gateway that has just begun. A decision log (--log) says more."
-)
 
 
 def learns(learning: Learning) -> bool:
