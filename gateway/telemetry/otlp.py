@@ -122,7 +122,6 @@ def span(  # noqa: PLR0913 - that is what a span has
     span_id: bytes,
     parent_id: bytes = b"",
     remote: bool = False,
-    state: str = "",
     started: int,
     ended: int,
     inside: Iterable[bytes],
@@ -137,7 +136,6 @@ def span(  # noqa: PLR0913 - that is what a span has
         span_id: 8 bytes.
         parent_id: The same, or empty for a root.
         remote: Whether the parent is of another process.
-        state: W3C trace state.
         started: Unix nanoseconds.
         ended: The same.
         inside: Attributes and events.
@@ -147,7 +145,6 @@ def span(  # noqa: PLR0913 - that is what a span has
         (
             _message(1, trace_id),
             _message(2, span_id),
-            _message(3, _text(state)) if state else b"",
             _message(4, parent_id) if parent_id else b"",
             _named(name, kind),
             _times(_START, started, _END, ended),

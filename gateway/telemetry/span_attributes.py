@@ -15,6 +15,7 @@ from gateway.core.decide import Decision
 from gateway.core.predict import ask, predict
 from gateway.telemetry import names
 from gateway.telemetry.decision_entry import finish_of, model_of
+from gateway.telemetry.identifiers import is_id, is_model
 from gateway.telemetry.otlp import Key
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ _kept: Final = lru_cache(1024)
 
 _MAX_CANDIDATES: Final = 8
 _MAX_REJECTED: Final = 16
-_MAX_TEXT: Final = 256
-"""Characters of what a backend says of itself."""
 
 _KEYS: Final = {each: Key(each.name) for each in (*names.SERVER_SPAN, *names.ATTEMPT_SPAN)}
 
@@ -223,9 +222,9 @@ def _tried(backend: str, number: int, phase: str, status: int, error: str, url: 
 def answered(record: Record) -> bytes:
     """What the backend answered, as far as it did."""
     result, usage = record.outcome, record.outcome.usage
-    parts = [_ended(result.response_model[:_MAX_TEXT], finish_of(result))]
-    if result.response_id:
-        parts.append(_response_id(result.response_id[:_MAX_TEXT]))
+    parts = [_ended(result.response_model, finish_of(result))]
+    if _is_answer_id(result.response_id, record.request_id):
+        parts.append(_response_id(result.response_id))
     if result.ttft is not None:
         parts.append(_first_chunk(result.ttft))
     if usage.input_tokens is not None:
@@ -237,10 +236,19 @@ def answered(record: Record) -> bytes:
     return b"".join(parts)
 
 
+def _is_answer_id(answer_id: str, request_id: str) -> bool:
+    """Whether it may be recorded. vLLM's is a word of its own and the request's id, and that one is known."""
+    own = answer_id.removesuffix(request_id)
+    return _is_id(own) if own else bool(answer_id)
+
+
+_is_id: Final = _kept(is_id)
+
+
 @_kept
 def _ended(model: str, finish: str) -> bytes:
     return _written({
-        names.GEN_AI_RESPONSE_MODEL: model or None,
+        names.GEN_AI_RESPONSE_MODEL: model if is_model(model) else None,
         names.GEN_AI_FINISH: (finish,) if finish else None,
     })  # fmt: skip
 

@@ -20,7 +20,6 @@ from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
 from gateway.wire import errors, inbound
-from gateway.wire import headers as names
 from gateway.wire.endpoints import path_of
 from gateway.wire.exchange import CLIENT_CLOSED
 from gateway.wire.identity import draw, request_id
@@ -215,7 +214,7 @@ class Control:
         features = extract(asked)
         before = self.sessions.before(features.hints, clock.monotonic())
         classification = classify(asked, features, policy.classifier, self.classifier, before)
-        numbers = draw(request_id(headers.get(names.REQUEST_ID)), self.seed)
+        numbers = draw(request_id(headers), self.seed)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, clock.monotonic())
         decision = decide(

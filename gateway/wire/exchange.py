@@ -65,7 +65,7 @@ class Exchange:
         self.fields: dict[bytes, bytes] = dict(reversed(self.headers))
         fields = self.fields
         random = urandom(_RANDOM_BYTES)  # at once: each call is one of the system
-        self.request_id = request_id(fields.get(names.REQUEST_ID), random[: identity.BYTES])
+        self.request_id = request_id(fields, random[: identity.BYTES])
         self.trace = trace_context.begin(
             fields.get(names.TRACEPARENT, b"").decode("latin-1"), self._states, random[identity.BYTES :],
             ratio=trace_ratio,

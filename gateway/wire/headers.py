@@ -28,7 +28,7 @@ _HOP_BY_HOP: Final = frozenset({
     b"te", b"trailer", b"transfer-encoding", b"upgrade",
 })  # fmt: skip
 
-_SECRETS: Final = frozenset({
+SECRETS: Final = frozenset({
     b"authorization", b"x-authorization", b"cookie", b"x-api-key",
     b"api-key", b"x-goog-api-key", b"anthropic-api-key", b"openai-api-key", b"x-litellm-api-key",
     b"ocp-apim-subscription-key", b"x-functions-key", b"x-auth-key", b"apikey", b"x-apikey",
@@ -43,7 +43,7 @@ _SECRET_QUERY: Final = frozenset({
 })  # fmt: skip
 """Fields of a query that do the same."""
 
-_NOT_TO_BACKENDS: Final = _HOP_BY_HOP | _SECRETS | {
+_NOT_TO_BACKENDS: Final = _HOP_BY_HOP | SECRETS | {
     b"host", b"content-length", b"expect",
     b"accept-encoding",  # answers are relayed as they come, so none may be compressed
     REQUEST_ID, TRACEPARENT, TRACESTATE, WORKLOAD, BACKEND, TENANT, POLICY,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY = "sk-canary-4f9d2c71"
+OTHER_KEY = "0123456789CANARYabcdef"
 SENTENCE = "The canary sings behind the green door"
 CHAT = "/v1/chat/completions"
 HEADERS = {
@@ -35,9 +36,18 @@ HEADERS = {
     "x-anything-else": f"{SENTENCE} {KEY}",
     "traceparent": f"00-{KEY}-{KEY}-01",
     "tracestate": f"vendor={KEY}",
+    "x-request-id": KEY,
     "referer": f"http://{KEY}/",
 }
 
+TRACED = (
+    {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01", "tracestate": f"vendor={KEY},other={SENTENCE}"},
+    {"x-request-id": SENTENCE},
+    {"x-request-id": SENTENCE.replace(" ", "%20")},
+    {"x-request-id": f"req-{OTHER_KEY}", "authorization": f"Bearer {OTHER_KEY}"},
+    {"x-request-id": OTHER_KEY, "cookie": f"a={OTHER_KEY}; b=c"},
+)
+"""What is taken over where it has the right form: the context of a trace, and the id of a request."""
 
 PICTURE = {"type": "image_url", "image_url": {"url": f"https://{KEY}/{SENTENCE}", "detail": SENTENCE}}
 
@@ -83,7 +93,15 @@ async def echoing(scope: Any, receive: Any, send: Any) -> None:
     page = pages.get(scope["path"])
     error = {"message": f"cannot take {asked.decode()}", "type": SENTENCE, "param": KEY, "code": SENTENCE}
     answer, kind, status = json.dumps({"error": error}), b"application/json", 400
-    if b'"seed":' in asked:  # such as break off in the middle of a stream
+    if b'"seed":2' in asked:  # such as answer well, and name themselves as they like
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": SENTENCE},
+            "finish_reason": SENTENCE,
+        }
+        answer = json.dumps({"id": KEY, "model": SENTENCE, "choices": [choice]})
+        kind, status = b"application/json", 200
+    if b'"seed":1' in asked:  # such as break off in the middle of a stream
         answer, kind, status = f"data: {answer}\n\n", b"text/event-stream", 200
     if page is not None:
         answer, kind, status = page, b"text/plain", 200
@@ -158,6 +176,8 @@ def test_nothing_of_it_is_anywhere(
             client.post(CHAT, json=body(), headers={"x-specroute-backend": "echo"}),
             client.post(CHAT, json=body(stream=True), headers={"x-specroute-backend": "echo"}),
             client.post(CHAT, json=body(stream=True, seed=1), headers={"x-specroute-backend": "echo"}),
+            client.post(CHAT, json=body(seed=2), headers={"x-specroute-backend": "echo"}),
+            *(client.post(CHAT, json=body(), headers=given) for given in TRACED),
             client.post(
                 CHAT,
                 json=body(
@@ -210,7 +230,7 @@ def test_nothing_of_it_is_anywhere(
     assert "specroute.decision.reason" in everywhere["export"]
     assert "gemma31" in everywhere["pages"]
     for place, text in everywhere.items():
-        for canary in (KEY, SENTENCE, SENTENCE.replace(" ", "%20"), json.dumps(SENTENCE)):
+        for canary in (KEY, OTHER_KEY, SENTENCE, SENTENCE.replace(" ", "%20"), json.dumps(SENTENCE)):
             at = text.find(canary)
             assert at < 0, f"{place}: …{text[max(0, at - 200) : at + 100]}…"
 

@@ -68,7 +68,7 @@ def test_ok_is_one_trace_from_the_caller_to_the_attempt(
     assert (server.parent_span_id.hex(), server.span_id.hex()) == ("c" * 16, "b" * 16)
     assert (client.parent_span_id.hex(), client.span_id.hex()) == ("b" * 16, "d" * 16)
     assert server.name == client.name == "chat gemma"
-    assert server.trace_state == "vendor=1"
+    assert server.trace_state == ""  # it is passed on, and the client's words are not recorded
     assert server.status.code == client.status.code == Status.STATUS_CODE_UNSET
     assert found(server)["specroute.accepted_histogram"] == [40, 30, 20, 10, 0, 0]
     assert found(server)["specroute.backend"] == "eagle"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from gateway.telemetry.identifiers import is_id, is_model
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "abc-1.2_3", "0b0e8f1c-5b7a-4a53-9d6e-1c3d5f7a9b2e", "01HZX3V9T5Q8W2E4R6Y7U8I9O0", "svc:42", "risk-7", "task-1",
+        "keyboard.9", "1-67891233-abcdef012345678912345678", "chatcmpl-1", "key", "eyj", "x" * 128,
+    ],
+)  # fmt: skip
+def test_an_id(text: str) -> None:
+    assert is_id(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b", "ä", "x" * 129, "a\nb", "a\n", "a/b", "YWJj=", "a+b", "The canary sings"]
+)
+def test_what_has_another_form(text: str) -> None:
+    assert not is_id(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-canary-4f9d2c71", "SK-1", "pk_live_1", "hf_abcdefgh", "ghp_abcdefgh", "github_pat_11A", "glpat-1",
+        "xoxb-12-34", "gsk_1", "AKIAABCDEFGHIJKLMNOP", "AIzaSyabcdefgh", "eyJhbGciOi.eyJzdWIi.c2ln", "key-1",
+        "api_key:1", "apikey.1", "token-1", "Bearer:abc", "req.sk-canary", "password:1", "my-secret-1",
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_key(text: str) -> None:
+    assert not is_id(text)
+    assert not is_model(text)
+
+
+@pytest.mark.parametrize("text", ["google/gemma-4-31B-it", "meta/llama@v2", "a+b", "x" * 256])
+def test_a_model(text: str) -> None:
+    assert is_model(text)
+
+
+@pytest.mark.parametrize("text", ["", "The canary sings", "x" * 257, "a\nb"])
+def test_no_model(text: str) -> None:
+    assert not is_model(text)
