@@ -90,6 +90,7 @@ class Gateway:
             trace_slow=settings.trace_slow,
         )
         self._telemetry.observe_fleet(lambda: self._fleet.snapshot, clock.monotonic)
+        self._telemetry.observe_gain(clock.monotonic)
         self._telemetry.observe_failures(
             self._fleet.trips, lambda: self._fleet.denied, lambda: self._fleet.retries_left
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.breaker import CLOSED, HALF_OPEN, OPEN
+from gateway.core.breaker import CLOSED, HALF_OPEN, OPEN, TRIPS
 from gateway.telemetry import names
-from gateway.telemetry.tally import Values, observe
+from gateway.telemetry.recent import Recent
+from gateway.telemetry.tally import Values, observe, or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
 
     from gateway.core.draft_latency import Estimate
-    from gateway.core.fleet import BackendState, Load, Snapshot
+    from gateway.core.fleet import Backend, BackendState, Load, Snapshot
     from gateway.core.gain import Gain, Speedup
     from gateway.core.gpus import GpuLoad
 
@@ -52,26 +53,56 @@ def observe_fleet(meter: Meter, snapshot: Callable[[], Snapshot], clock: Callabl
     per_backend(names.AVAILABLE, lambda state: int(state.available(clock())))
     per_backend(names.LIMIT, lambda state: state.limit(clock()))
     per_backend(names.BREAKER_STATE, lambda state: _STATES[state.breaker.phase(clock())])
+    observe(meter, names.SCRAPE_AGE, _Ages(snapshot, clock))
     per_scrape(names.RUNNING, lambda load: load.running)
     per_scrape(names.WAITING, lambda load: load.waiting)
     per_scrape(names.KV_USAGE, lambda load: load.kv_usage)
-    per_scrape(names.SCRAPE_AGE, lambda load: clock() - load.at)
     observe(meter, names.BACKEND_INFO, info)
 
 
+class _Ages:
+    """Seconds since each server last told of its load, or else since it was first seen.
+
+    No alert would see one that is absent.
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot], clock: Callable[[], float]) -> None:
+        self._snapshot = snapshot
+        self._clock = clock
+        self._silent: dict[str, float] = {}
+        """When each that never told was first seen."""
+
+    def __call__(self) -> list[tuple[Values, float]]:
+        now, states, known = self._clock(), self._snapshot().states, self._silent
+        at = {
+            state.backend.name: known.get(state.backend.name, now) if state.load is None else state.load.at
+            for state in states
+        }
+        self._silent = {state.backend.name: at[state.backend.name] for state in states if state.load is None}
+        return [((name,), now - since) for name, since in at.items()]
+
+
 def observe_failures(
-    meter: Meter, trips: Mapping[tuple[str, str], int], denied: Callable[[], int], left: Callable[[], float]
+    meter: Meter,
+    backends: Callable[[], Iterable[Backend]],
+    trips: Mapping[tuple[str, str], int],
+    denied: Callable[[], int],
+    left: Callable[[], float],
 ) -> None:
     """Register what the fleet counts when requests fail.
 
     Args:
         meter: Where they belong.
+        backends: The fleet; those whose breakers never opened are at 0.
         trips: How often each breaker opened, by backend and reason; grows.
         denied: Requests for which there was no budget left.
         left: Further attempts that the budget allows.
     """
-    # A copy, since the thread that exports reads while requests end.
-    observe(meter, names.BREAKER_TRIPS, lambda: tuple(trips.items()))
+
+    def at_zero() -> Iterator[tuple[str, str]]:
+        return ((backend.name, reason) for backend in backends() for reason in TRIPS)
+
+    observe(meter, names.BREAKER_TRIPS, lambda: or_zero(trips, at_zero()))
     observe(meter, names.RETRIES_DENIED, lambda: [((), denied())])
     observe(meter, names.RETRIES_LEFT, lambda: [((), left())])
 
@@ -107,6 +138,7 @@ def observe_gpus(meter: Meter, loads: Mapping[str, GpuLoad], clock: Callable[[],
 
 def observe_acceptance(
     meter: Meter,
+    backends: Callable[[], Iterable[Backend]],
     lengths: Callable[[], Iterable[tuple[Values, float]]],
     ages: Callable[[], Iterable[tuple[str, float]]],
     mismatches: Callable[[], Iterable[tuple[str, float]]],
@@ -116,6 +148,7 @@ def observe_acceptance(
 
     Args:
         meter: Where it belongs.
+        backends: The fleet; those whose servers were never started anew are at 0.
         lengths: Backend, workload and grade, and the mean accepted length.
         ages: Backend, and seconds since its counters were read.
         mismatches: Backend, and the share of its accepted tokens that no answer told of.
@@ -124,7 +157,7 @@ def observe_acceptance(
     observe(meter, names.BACKEND_LENGTH, lengths)
     observe(meter, names.COUNTERS_AGE, lambda: [((name,), age) for name, age in ages()])
     observe(meter, names.COUNTERS_MISMATCH, lambda: [((name,), off) for name, off in mismatches()])
-    observe(meter, names.RESTARTS, lambda: tuple(restarts.items()))
+    observe(meter, names.RESTARTS, lambda: or_zero(restarts, ((each.name,) for each in backends())))
 
 
 def observe_draft_latency(meter: Meter, usual: Callable[[], Iterable[tuple[str, Estimate]]]) -> None:
@@ -164,12 +197,19 @@ def observe_agreement(
     observe(meter, names.DRIFT, lambda: [((workload,), int(drifted)) for workload, drifted in drifts()])
 
 
-def observe_gain(meter: Meter, gain: Gain) -> None:
-    """Register the gauges of speed-up and mean accepted length."""
+def observe_gain(meter: Meter, gain: Gain, clock: Callable[[], float]) -> None:
+    """Register the gauges of speed-up, of late, and mean accepted length, since the start.
+
+    Args:
+        meter: Where they belong.
+        gain: The sums since the start.
+        clock: Monotonic seconds.
+    """
+    recent = Recent(gain, clock)
 
     def per_speedup(metric: names.Metric, read: Callable[[Speedup], float]) -> None:
         def values() -> Iterator[tuple[Values, float]]:
-            for cell, speedup in gain.speedups():
+            for cell, speedup in recent.speedups():
                 yield (cell.workload, cell.backend, gain.method(cell)), read(speedup)
 
         observe(meter, metric, values)

@@ -10,12 +10,16 @@ from gateway.core.features import WORKLOADS
 from gateway.core.gain import Gain, decode_sample
 from gateway.core.labels import known
 from gateway.telemetry import names
+from gateway.telemetry.failures import Failures
 from gateway.telemetry.span_attributes import error_type
 from gateway.telemetry.tally import tally
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from opentelemetry.metrics import Meter
 
+    from gateway.core.fleet import Backend
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
     from gateway.telemetry.histograms import Histograms, Request
@@ -40,15 +44,27 @@ class Metrics:
         meter: Where the counters belong.
         histograms: Where measurements go; holds those of :func:`histograms_of` the same names.
         genai: GenAI names to use.
+        backends: Gives the fleet as it is.
     """
 
-    def __init__(self, meter: Meter, histograms: Histograms, genai: names.GenAi) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        histograms: Histograms,
+        genai: names.GenAi,
+        backends: Callable[[], Iterable[Backend]] = tuple,
+    ) -> None:
         self.gain = Gain()
         self._histograms = histograms
         self._genai = genai
         self._workloads = frozenset(WORKLOADS)
+        failures = Failures(backends, lambda: self._workloads)
+        expected = {
+            names.REQUESTS: failures.requests, names.TOOL_CALLS: failures.tool_calls,
+            names.FAILOVERS: failures.failovers, names.DECISIONS: failures.refusals,
+        }  # fmt: skip
         self._tallies = {
-            metric: tally(meter, metric)
+            metric: tally(meter, metric, expected.get(metric, tuple))
             for metric in (
                 names.REQUESTS, names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.DECODE_TOKENS,
                 names.DECODE_TIME, names.MEASURED, names.STEPS, names.DRAFTED, names.ACCEPTED,

@@ -229,8 +229,8 @@ KV_USAGE: Final = Metric(
     "specroute.backend.kv_usage", GAUGE, "1", "Share of the KV cache in use at the last scrape.", (BACKEND,)
 )
 SCRAPE_AGE: Final = Metric(
-    "specroute.backend.scrape_age", GAUGE, "s", "Time since the last scrape; absent before the first.",
-    (BACKEND,),
+    "specroute.backend.scrape_age", GAUGE, "s",
+    "Time since the last scrape; before the first, since the backend was first seen.", (BACKEND,),
 )  # fmt: skip
 HEALTHY: Final = Metric(
     "specroute.backend.healthy", GAUGE, "1",
@@ -357,8 +357,8 @@ RESTARTS: Final = Metric(
 
 SPEEDUP: Final = Metric(
     "specroute.speedup", GAUGE, "1",
-    "Decode rate relative to the baseline's for the same target and workload, since the start; absent while "
-    "either side has too few requests.", _PER_ROUTE,
+    "Decode rate relative to the baseline's for the same target and workload, over the last hour, or the "
+    "last day where an hour has too few requests on either side; absent where the day has, too.", _PER_ROUTE,
 )  # fmt: skip
 SPEEDUP_LOW: Final = Metric(
     "specroute.speedup.low", GAUGE, "1", "Lower bound of the speed-up's 95 % interval.", _PER_ROUTE

@@ -81,8 +81,7 @@ class Telemetry:
             readers.append(PushReader(histograms, numbers, limits))
         self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter(names.SCOPE, version)
-        self._metrics = metrics.Metrics(self._meter, histograms, genai)
-        gauges.observe_gain(self._meter, self._metrics.gain)
+        self._metrics = metrics.Metrics(self._meter, histograms, genai, self._backends)
         if (queue := self._queue) is not None:
             gauges.observe_spans(self._meter, lambda: queue.dropped)
         self.gain: Gain = self._metrics.gain
@@ -118,6 +117,14 @@ class Telemetry:
         """Show the policy in force: its revision, and whether it is what the files say. Call it once."""
         gauges.observe_policy(self._meter, policy)
 
+    def observe_gain(self, clock: Callable[[], float]) -> None:
+        """Show what speculation gains of late. Call it once.
+
+        Args:
+            clock: Monotonic seconds.
+        """
+        gauges.observe_gain(self._meter, self.gain, clock)
+
     def observe_fleet(self, snapshot: Callable[[], Snapshot], clock: Callable[[], float]) -> None:
         """Show the fleet's state whenever metrics are read. Call it once.
 
@@ -138,7 +145,7 @@ class Telemetry:
             denied: Requests for which there was no budget left.
             left: Further attempts that the budget allows.
         """
-        gauges.observe_failures(self._meter, trips, denied, left)
+        gauges.observe_failures(self._meter, self._backends, trips, denied, left)
 
     def observe_requests(self, opened: Callable[[], int], queued: Callable[[], int]) -> None:
         """Show how many requests are open, and how many of them wait for a backend. Call it once."""
@@ -168,7 +175,7 @@ class Telemetry:
             mismatches: Backend, and the share of its accepted tokens that no answer told of.
             restarts: How often each backend's server was started anew; grows.
         """
-        gauges.observe_acceptance(self._meter, lengths, ages, mismatches, restarts)
+        gauges.observe_acceptance(self._meter, self._backends, lengths, ages, mismatches, restarts)
 
     def observe_draft_latency(self, usual: Callable[[], Iterable[tuple[str, Estimate]]]) -> None:
         """Show what drafting takes: by backend, at the batch it was most at. Call it once."""
@@ -236,6 +243,9 @@ class Telemetry:
             self._provider.shutdown()
         except Exception:  # noqa: BLE001 - the SDK raises that class when a reader is late
             _log.warning("metrics were not sent to the end", exc_info=True)
+
+    def _backends(self) -> list[Backend]:
+        return [state.backend for state in self._snapshot().states] if self._snapshot is not None else []
 
     def _backend(self, name: str) -> Backend | None:
         states = self._snapshot().states if self._snapshot is not None else ()

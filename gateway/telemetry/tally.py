@@ -6,17 +6,19 @@ An SDK counter costs 5 µs an addition and a request adds to twenty; a number in
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from gateway.telemetry import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 Values = tuple[str, ...]
 """Label values in the order of :attr:`gateway.telemetry.names.Metric.labels`."""
+
+_Values = TypeVar("_Values", bound=Values)
 
 
 def attributes(metric: names.Metric, values: Values) -> dict[str, str]:
@@ -42,9 +44,25 @@ def observe(meter: Meter, metric: names.Metric, read: Callable[[], Iterable[tupl
     create(metric.name, [callback], metric.unit, metric.help)
 
 
-def tally(meter: Meter, metric: names.Metric) -> defaultdict[Values, float]:
-    """The numbers of one counter by label values, to be added to."""
-    numbers: defaultdict[Values, float] = defaultdict(int)
+def or_zero(numbers: Mapping[_Values, float], expected: Iterable[_Values]) -> Iterable[tuple[_Values, float]]:
+    """Numbers by label values, and 0 for those expected that are not among them.
+
+    Prometheus sees no growth in a series that begins with its first count, so a first failure would be lost.
+    """
     # A copy, since the thread that exports reads while requests end.
-    observe(meter, metric, lambda: tuple(numbers.items()))
+    return {**dict.fromkeys(expected, 0), **numbers}.items()
+
+
+def tally(
+    meter: Meter, metric: names.Metric, expected: Callable[[], Iterable[Values]] = tuple
+) -> defaultdict[Values, float]:
+    """The numbers of one counter by label values, to be added to.
+
+    Args:
+        meter: Where it belongs.
+        metric: Its entry in the table of names.
+        expected: Gives the label values that are shown at 0 before they are counted.
+    """
+    numbers: defaultdict[Values, float] = defaultdict(int)
+    observe(meter, metric, lambda: or_zero(numbers, expected()))
     return numbers

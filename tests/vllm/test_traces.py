@@ -76,7 +76,17 @@ def test_a_client_that_leaves_is_an_event_of_the_request(front: Front, collector
         for _ in range(3):
             next(stream)
         stream.close()
-    request, (attempt,), _ = tree(collector.trace(trace_id, count=2))
+    # What that server tells of later requests comes after what it would tell of this one.
+    later = "4d" * 16
+    ask(
+        front.url,
+        backend="baseline",
+        request_id="trace-later",
+        headers={"traceparent": f"00-{later}-{CALLER}-01"},
+    )
+    assert len(tree(collector.trace(later, count=3))[2]) == 1
+    request, (attempt,), engine = tree(collector.trace(trace_id, count=2))
+    assert engine == []  # vLLM writes its span when an answer ends, and none for one that is aborted
     assert "client_disconnected" in request.events
     assert not request.failed
     assert not attempt.failed

@@ -70,7 +70,7 @@ HEALTH: Final = Dashboard(
                     "",
                     (
                         Query(
-                            per_second(names.REQUESTS, "status", "backend", where=BAD),
+                            f"{per_second(names.REQUESTS, 'status', 'backend', where=BAD)} > 0",
                             "{{status}} {{backend}}",
                         ),
                     ),
@@ -80,7 +80,11 @@ HEALTH: Final = Dashboard(
                 Panel(
                     "Attempts that went on elsewhere",
                     "By the backend that failed and why.",
-                    (Query(per_second(names.FAILOVERS, "backend", "error"), "{{backend}}: {{error}}"),),
+                    (
+                        Query(
+                            f"{per_second(names.FAILOVERS, 'backend', 'error')} > 0", "{{backend}}: {{error}}"
+                        ),
+                    ),
                     "short",
                 ),
                 Panel(
@@ -91,7 +95,12 @@ HEALTH: Final = Dashboard(
                 Panel(
                     "Breakers that opened",
                     "By reason.",
-                    (Query(growth(names.BREAKER_TRIPS, "backend", "reason"), "{{backend}}: {{reason}}"),),
+                    (
+                        Query(
+                            f"{growth(names.BREAKER_TRIPS, 'backend', 'reason')} > 0",
+                            "{{backend}}: {{reason}}",
+                        ),
+                    ),
                 ),
                 Panel(
                     "No budget for another attempt",

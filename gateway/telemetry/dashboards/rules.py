@@ -95,10 +95,11 @@ ALERTS: Final = (
     ),
     Alert(
         "SpecrouteGatewayDown",
-        (Condition('up{job="specroute"}', "<", 1),),
+        # Where none is left to be scraped, there is no series to be 0.
+        (Condition('up{job="specroute"} or 0 * absent(up{job="specroute"})', "<", 1),),
         "1m",
         PAGE,
-        "Gateway {{ $labels.instance }} does not answer",
+        "{{ with $labels.instance }}Gateway {{ . }} does not answer{{ else }}There is no gateway{{ end }}",
         "Prometheus cannot scrape it.",
     ),
     Alert(
@@ -123,8 +124,9 @@ ALERTS: Final = (
         (Condition(now(names.SCRAPE_AGE, "backend"), ">", 15),),
         "1m",
         TICKET,
-        "The load of {{ $labels.backend }} is {{ $value | humanizeDuration }} old",
-        "Its /metrics does not answer: routing knows only the gateway's own requests there.",
+        "Nothing is known of the load of {{ $labels.backend }} for {{ $value | humanizeDuration }}",
+        "Its /metrics does not answer, or tells no load: routing knows only the gateway's own requests "
+        "there.",
     ),
     Alert(
         "SpecrouteStreamsSlowed",
@@ -176,8 +178,8 @@ ALERTS: Final = (
         "15m",
         TICKET,
         "{{ $labels.workload }} on {{ $labels.backend }} is slower than without speculation",
-        "The whole 95 % interval of its speed-up is below 1. Take the backend out of that route, or try "
-        "fewer draft tokens.",
+        "The whole 95 % interval of its speed-up of late is below 1. Take the backend out of that route, or "
+        "try fewer draft tokens.",
     ),
     Alert(
         "SpecrouteToolCallsBroken",

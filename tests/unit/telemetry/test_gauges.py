@@ -7,6 +7,7 @@ import pytest
 
 from gateway.core.breaker import Breaker
 from gateway.core.draft_latency import Estimate
+from gateway.core.fleet import Load
 from gateway.core.gpus import GpuLoad
 from gateway.telemetry.setup import setup
 
@@ -38,14 +39,38 @@ def test_the_fleet_is_shown_as_it_is_when_read(snapshot: Snapshot, series: Serie
     assert series(telemetry.exposition())["specroute_backend_scrape_age_seconds backend=eagle"] == 70
 
 
+def test_a_server_that_was_never_scraped_has_an_age_all_the_same(snapshot: Snapshot, series: Series) -> None:
+    """Else no alert could be about it."""
+    now, shown = [100.0], [snapshot]
+    telemetry = setup()
+    telemetry.observe_fleet(lambda: shown[0], lambda: now[0])
+
+    def age() -> float | None:
+        return series(telemetry.exposition()).get("specroute_backend_scrape_age_seconds backend=plain")
+
+    assert age() == 0
+    now[0] = 130.0
+    assert age() == 30
+    plain, eagle = snapshot.states
+    shown[0] = replace(snapshot, states=(replace(plain, load=Load(0, 0, None, at=125.0)), eagle))
+    assert age() == 5
+    shown[0] = snapshot  # a server of another address under that name
+    assert age() == 0
+    shown[0] = replace(snapshot, states=(eagle,))
+    assert age() is None
+
+
 def test_a_server_that_was_never_scraped_shows_no_load(snapshot: Snapshot, series: Series) -> None:
     telemetry = setup()
     telemetry.observe_fleet(lambda: snapshot, lambda: 0.0)
     found = series(telemetry.exposition())
     shown = {name.split(" ")[0] for name in found if "backend=plain" in name}
     assert shown == {
-        f"specroute_backend_{name}" for name in ("in_flight", "healthy", "available", "limit", "info")
-    } | {"specroute_breaker_state"}
+        f"specroute_backend_{name}"
+        for name in ("in_flight", "healthy", "available", "limit", "info", "scrape_age_seconds")
+    } | {"specroute_breaker_state", "specroute_failovers_total", "specroute_requests_total"} | {
+        "specroute_tool_calls_total"
+    }
 
 
 @pytest.mark.parametrize(
@@ -111,6 +136,8 @@ def test_the_gain_is_shown_once_both_sides_have_enough(
     record: Record, baseline: Record, series: Series
 ) -> None:
     telemetry = setup()
+    now = iter(range(1000))
+    telemetry.observe_gain(lambda: float(next(now)))
     labels = " backend=eagle method=eagle3 workload=math"
     for _ in range(10):
         assert f"specroute_speedup{labels}" not in series(telemetry.exposition())
@@ -125,6 +152,7 @@ def test_the_gain_is_shown_once_both_sides_have_enough(
 
 def test_mean_accepted_length_has_both_weightings(record: Record, baseline: Record, series: Series) -> None:
     telemetry = setup()
+    telemetry.observe_gain(lambda: 0.0)
     telemetry.on_record(record)
     telemetry.on_record(baseline)
     found = series(telemetry.exposition())

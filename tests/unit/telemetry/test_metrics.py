@@ -270,6 +270,7 @@ def test_every_documented_metric_is_served_with_its_labels(
 ) -> None:
     telemetry = setup(semconv=semconv)
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
+    telemetry.observe_gain(lambda: 100.0)
     telemetry.observe_dropped(lambda: 0)
     model = ServerModel(steps_per_token={Cell("math", 0, SAMPLED): 0.5}, evidence={"math": 1.0}, measured=1.0)
     seen = replace(
@@ -314,6 +315,38 @@ def test_every_documented_metric_is_served_with_its_labels(
     assert {name: found.get(name) for name in expected} == expected
     served = {name for name in found if not name.endswith(("_bucket", "_sum")) if name[:8] != "process_"}
     assert served - set(expected) == {"target_info"}
+
+
+def test_a_failure_is_at_0_before_the_first(record: Record, snapshot: Snapshot, series: Series) -> None:
+    """Prometheus sees no growth in a series that begins with its first count."""
+    telemetry = setup()
+    telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
+    telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)
+    telemetry.observe_acceptance(list, list, list, {("eagle",): 2})
+    telemetry.policy_loaded(policy("p1", "chat", "poetry"))
+    before = series(telemetry.exposition())
+    for labels in (
+        "requests_total backend=eagle method=eagle3 status=upstream_error workload=math",
+        "requests_total backend=eagle method=eagle3 status=timeout workload=poetry",
+        "requests_total backend=plain method=none status=truncated workload=chat",
+        "requests_total backend= method= status=rejected workload=code",
+        "requests_total backend= method= status=rejected workload=other",
+        "tool_calls_total backend=eagle method=eagle3 validity=invalid workload=tool_use",
+        "failovers_total backend=plain error=connect",
+        "failovers_total backend=plain error=status:503",
+        "decisions_total reason=unknown_model",
+        "breaker_trips_total backend=plain reason=trial_failed",
+        "backend_restarts_total backend=plain",
+    ):
+        assert before[f"specroute_{labels}"] == 0, labels
+    assert before["specroute_breaker_trips_total backend=eagle reason=failure_share"] == 1
+    assert before["specroute_backend_restarts_total backend=eagle"] == 2
+    failed = replace(record, outcome=Outcome("upstream_error", 502, error="connect"))
+    telemetry.on_record(failed)
+    after = series(telemetry.exposition())
+    counted = "specroute_requests_total backend=eagle method=eagle3 status=upstream_error workload=math"
+    assert after[counted] == 1
+    assert telemetry.numbers(names.REQUESTS) == {("math", "eagle", "eagle3", "upstream_error"): 1}
 
 
 def test_tool_calls_are_counted_by_whether_they_can_be_used(record: Record, series: Series) -> None:
