@@ -50,12 +50,13 @@ def weigh(scores: Mapping[str, float], natures: Sequence[str]) -> dict[str, floa
 
     Args:
         scores: Probabilities by label that add up to 1.
-        natures: Of the answers before, the newest last; at least one.
+        natures: Of the answers before, the newest last; at least one. One that is not of
+            :data:`gateway.core.answer.NATURES` speaks for no label.
     """
     shares: dict[str, float] = {}
     weight = 1.0
     for nature in reversed(natures):
-        for label in WORKLOADS_BY_NATURE[nature]:
+        for label in WORKLOADS_BY_NATURE.get(nature, ()):
             shares[label] = shares.get(label, 0.0) + weight
         weight /= 2
     whole = 2.0 * (1.0 - weight)

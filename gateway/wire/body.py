@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from gateway.runtime.foreign import UNREADABLE
+from gateway.wire import halves
 
 
 class UneditableError(ValueError):
@@ -33,13 +35,17 @@ def edit(
     Raises:
         UneditableError: The name of a field is no text.
     """
+    asked = partial(_edited, model=model, include_usage=include_usage, token_ids=token_ids)
     try:
-        return _edited(body, model, include_usage=include_usage, token_ids=token_ids)
+        try:
+            return asked(body)
+        except UNREADABLE:
+            return asked(halves.replaced(body))
     except UNREADABLE as error:
         raise UneditableError(f"the body is not valid JSON: {error}") from error
 
 
-def _edited(body: bytes, model: str | None, *, include_usage: bool, token_ids: bool) -> bytes:
+def _edited(body: bytes, *, model: str | None, include_usage: bool, token_ids: bool) -> bytes:
     fields = _decoder.decode(body)
     if model is not None:
         fields["model"] = msgspec.Raw(msgspec.json.encode(model))

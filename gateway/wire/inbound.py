@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.core.features import Hints, RequestView, Tool
 from gateway.runtime.foreign import UNREADABLE
-from gateway.wire import crowds, turns
+from gateway.wire import crowds, halves, turns
 from gateway.wire import headers as names
 from gateway.wire.parameters import ABSENT, Parameters, given
 
@@ -180,6 +180,15 @@ def _temperature(value: object) -> float | None:
 
 def _read(body: bytes) -> _Body:
     """The fields of a body; raises what :data:`UNREADABLE` holds where it is none."""
+    try:
+        return _fields(body)
+    except UNREADABLE:
+        if (whole := halves.replaced(body)) is body:
+            raise
+        return _fields(whole)
+
+
+def _fields(body: bytes) -> _Body:
     if not crowds.crowded(body):
         try:
             return _CHAT.decode(body)

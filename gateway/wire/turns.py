@@ -12,7 +12,7 @@ from gateway.wire import crowds
 from gateway.wire.parameters import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 HEAD_CHARS: Final = 3000
 """Characters kept of the beginning of a text."""
@@ -48,7 +48,7 @@ _MESSAGES: Final = msgspec.json.Decoder(list[Message])
 _MESSAGE: Final = msgspec.json.Decoder(Message)
 _CONTENT: Final = msgspec.json.Decoder(_Content)
 _PROMPT: Final = msgspec.json.Decoder(str | list[str])
-_TEXTS: Final = msgspec.json.Decoder(list[str])
+_PROMPTS: Final = msgspec.json.Decoder(list[str])
 RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 _NO_CALLS: Final = ABSENT | {b"[]"}
@@ -65,18 +65,32 @@ def decode(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes, otherwise
         return otherwise
 
 
-def _turn(role: str, text: str, *, calls_tool: bool = False) -> Turn:
-    chars = len(text)
-    if chars > HEAD_CHARS + TAIL_CHARS:
-        text = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
+def _turn(role: str, *texts: str, calls_tool: bool = False) -> Turn:
+    """A turn of one text or several, of which no more than the sample is copied."""
+    chars = sum(map(len, texts)) + max(len(texts) - 1, 0)
+    if chars <= HEAD_CHARS + TAIL_CHARS:
+        text = "\n".join(texts)
+    else:
+        text = f"{_beginning(texts, HEAD_CHARS)}\n{_beginning(texts, TAIL_CHARS, backwards=True)}"
     return Turn(_ROLES.get(role, role), text, chars, calls_tool)
 
 
-def _text(content: _Content) -> str:
+def _beginning(texts: Sequence[str], room: int, *, backwards: bool = False) -> str:
+    """So many characters of what texts begin with, or end with, a line break between each two."""
+    taken: list[str] = []
+    for text in reversed(texts) if backwards else texts:
+        if room <= 0:
+            break
+        taken.append(text[-room:] if backwards else text[:room])
+        room -= len(text) + 1
+    return "\n".join(reversed(taken) if backwards else taken)
+
+
+def _texts(content: _Content) -> list[str]:
     if content is None or isinstance(content, str):
-        return content or ""
+        return [content] if content else []
     texts = (part if isinstance(part, str) else part.text for part in content)
-    return "\n".join(text for text in texts if text)
+    return [text for text in texts if text]
 
 
 def _kinds(content: _Content) -> set[str]:
@@ -88,15 +102,15 @@ def _message(message: Message) -> Turn:
     if message.type == "function_call":
         return Turn("assistant", "", 0, calls_tool=True)
     if message.type == "function_call_output":
-        return _turn("tool", _text(message.output))
+        return _turn("tool", *_texts(message.output))
     kinds = _kinds(message.content)
-    text = _text(message.content)
-    if message.role == "user" and "tool_result" in kinds and not text:
-        return _turn("tool", text)
+    texts = _texts(message.content)
+    if message.role == "user" and "tool_result" in kinds and not texts:
+        return _turn("tool")
     calls = message.role == "assistant" and (
         bytes(message.tool_calls) not in _NO_CALLS or "tool_use" in kinds
     )
-    return _turn(message.role or "user", text, calls_tool=calls)
+    return _turn(message.role or "user", *texts, calls_tool=calls)
 
 
 def _sample(array: bytes) -> Turn:
@@ -132,7 +146,7 @@ def prompt(raw: msgspec.Raw) -> Iterator[Turn]:
         yield Turn("user", "", tokens * _TOKEN_CHARS)
         return
     if array.startswith(b'["') and crowds.crowded(array):
-        yield from (_turn("user", text) for text in decode(_TEXTS, crowds.first_texts(array), []))
+        yield from (_turn("user", text) for text in decode(_PROMPTS, crowds.first_texts(array), []))
         yield Turn("user", "", len(array))
         return
     found = decode(_PROMPT, raw, None)
@@ -144,5 +158,5 @@ def prompt(raw: msgspec.Raw) -> Iterator[Turn]:
 
 def system(raw: msgspec.Raw) -> Iterator[Turn]:
     """A system prompt that stands beside the messages."""
-    if not crowds.crowded(bytes(raw)) and (text := _text(decode(_CONTENT, raw, None))):
-        yield _turn("system", text)
+    if not crowds.crowded(bytes(raw)) and (texts := _texts(decode(_CONTENT, raw, None))):
+        yield _turn("system", *texts)

@@ -85,3 +85,8 @@ def test_an_answer_agrees_with_its_label_or_does_not_or_cannot(
 def test_a_request_with_answers_in_it_needs_no_memory(roles: tuple[str, ...], expected: bool) -> None:
     view = RequestView("chat", "m", turns=tuple(Turn(role, "x", 1) for role in roles))
     assert unseen(view) is expected
+
+
+def test_a_nature_that_nobody_knows_speaks_for_no_label() -> None:
+    scores = {"math": 0.25, "code": 0.75}
+    assert weigh(scores, ("a poem",)) == pytest.approx(scores)

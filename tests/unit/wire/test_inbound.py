@@ -144,6 +144,20 @@ def test_the_head_and_the_tail_of_a_long_text_are_kept() -> None:
     assert turn == Turn("user", "a" * HEAD_CHARS + "\n" + "c" * TAIL_CHARS, len(text))
 
 
+def test_of_many_parts_the_head_and_the_tail_are_kept_and_no_more_is_copied() -> None:
+    texts = [f"{number:04}" * 10 for number in range(1000)]
+    whole = "\n".join(texts)
+    (turn,) = read(messages=user([{"type": "text", "text": text} for text in texts])).turns
+    assert turn == Turn("user", f"{whole[:HEAD_CHARS]}\n{whole[-TAIL_CHARS:]}", len(whole))
+
+
+@pytest.mark.parametrize("first", [1, TAIL_CHARS - 1, HEAD_CHARS - 2, HEAD_CHARS, HEAD_CHARS + 1, 8000])
+def test_two_parts_are_read_as_one_text(first: int) -> None:
+    whole = "a" * first + "\n" + "b" * (9000 - first)
+    (turn,) = read(messages=user([{"type": "text", "text": text} for text in whole.split("\n")])).turns
+    assert turn == Turn("user", f"{whole[:HEAD_CHARS]}\n{whole[-TAIL_CHARS:]}", len(whole))
+
+
 def test_tool_calls_and_results_are_told_apart() -> None:
     found = read(
         messages=[
