@@ -30,7 +30,11 @@ _OPTIMISM: Final = 1.645
 _STEP_SPREAD: Final = 0.3
 """Standard deviation of the logarithm of a step time before the first request."""
 
-_DEAREST: Final = 2.0
+_COLD_SPREAD: Final = 0.8
+"""The same for what a server's first requests tell, which may have waited for it to get warm: half of it
+after one request, and ever less with each."""
+
+_DEAREST: Final = 4.0
 """An exploratory request costs at most so many times what the best is believed to cost."""
 
 
@@ -225,5 +229,8 @@ def _spread(state: BackendState, costing: Costing) -> float:
     model = state.model
     if model is None:
         return _STEP_SPREAD
-    accepted = sum(share * model.spread.get(cell.workload, 0.0) for cell, share in costing.ask.classes)
-    return math.hypot(accepted, _STEP_SPREAD / math.sqrt(1.0 + model.measured))
+    known, other = model.spread, model.other_spread
+    accepted = sum(share * known.get(cell.workload, other) for cell, share in costing.ask.classes)
+    seen = model.measured
+    cold = _COLD_SPREAD * seen / (1.0 + seen * seen)
+    return math.hypot(accepted, _STEP_SPREAD / math.sqrt(1.0 + seen), cold)

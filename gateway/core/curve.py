@@ -102,6 +102,10 @@ class Curve:
         before, after = self.prior[low], self.prior[min(low + 1, last)]
         return math.exp(self.offset) * (before + min(1.0, batch - low) * (after - before))
 
+    def likely(self, batch: float) -> float:
+        """Step time at a batch by the level of what was seen alone, seconds; cheap, for each sample."""
+        return self.expected(batch) * math.exp(sum(self.total) / (self.evidence + _LEVEL))
+
     @property
     def evidence(self) -> float:
         """Requests behind it, discounted."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.curve import Curve, Pool, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
-from gateway.core.posterior import Evidence, fresh, hardness, publish
+from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, hardness, publish
 from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin
 from gateway.core.prefill import Prefill
 from gateway.core.samples import FAMILIES, LOOKUP, MODEL, Arm, Sample, Span, guess
@@ -43,6 +43,10 @@ _LEAST_DECODING: Final = 0.2
 
 AT_A_TIME: Final = 64
 """Servers whose models are made anew at each publication: a tenth of a millisecond each."""
+
+_STALL: Final = 3.0
+"""Times as long as believed that a span counts for at most: now and then an engine compiles something for
+seconds, and no server is given up for that. What is faster than believed is no accident."""
 
 _FORGET: Final = 0.2
 """Share of a server's evidence that outlives a change of its speed or a restart."""
@@ -80,7 +84,8 @@ class Learner:
             return
         prior = arm.prior or guess(arm.draft_tokens, arm.family)
         self._servers[backend] = _Server(arm, Curve(prior.step_seconds), Prefill(prior.prefill_seconds))
-        self._accepted.setdefault(arm.fingerprint, Evidence(prior))
+        belief = LOOKUPS if arm.family == LOOKUP else DRAFTS
+        self._accepted.setdefault(arm.fingerprint, Evidence(prior, belief))
         self._by_load.setdefault(arm.fingerprint, Curve((1.0, 1.0)))
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
         self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}, now))
@@ -157,9 +162,11 @@ class Learner:
         step = server.model.step(span.batch)
         # Those in one batch see the same steps, so each tells less that is new.
         weight = min(1.0, span.steps / _SPAN_STEPS) / math.sqrt(max(1.0, span.batch))
-        server.prefill.learn_span(span.seconds, span.steps * step, prompts, weight)
-        seconds = span.seconds - prompts * server.prefill.seconds
-        each = max(seconds, _LEAST_DECODING * span.seconds) / span.steps
+        computing = prompts * server.prefill.seconds
+        likely = max(step, server.curve.likely(span.batch))
+        seconds = min(span.seconds, _STALL * (span.steps * likely + computing))
+        server.prefill.learn_span(seconds, span.steps * step, prompts, weight)
+        each = max(seconds - computing, _LEAST_DECODING * seconds) / span.steps
         server.seen = at
         server.curve.add(span.batch, math.log(each / server.curve.expected(span.batch)), weight)
         server.residual += weight * math.log(each / step)
@@ -235,6 +242,7 @@ class Learner:
             chars_per_token=lengths.chars_per_token,
             evidence=accepted.evidence,
             spread=accepted.spread if arm.draft_tokens else {},
+            other_spread=accepted.other_spread if arm.draft_tokens else 0.0,
             measured=server.curve.evidence * fresh(now - server.seen),
         )
 

@@ -18,15 +18,11 @@ from gateway.core.predict import PROMPT_BINS, SAMPLED, STRATA, Cell, ServerModel
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-CONFIGURATION: Final = 0.5
-"""Workloads that the belief in a prior's level counts for."""
-
 FAMILY: Final = 1.0
 """Configurations that the belief counts for that no workload is hard for all of them."""
 
-WORKLOAD: Final = 4.0
 CELL: Final = 8.0
-"""Requests that the belief counts for that a workload, a cell, is like what is above it."""
+"""Requests that the belief counts for that a cell is like its workload."""
 
 SPREAD: Final = 0.3
 """Standard deviation of log θ between the requests of one cell."""
@@ -58,18 +54,45 @@ class Sums:
     total: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """How alike workloads are to a configuration before there is evidence.
+
+    Attributes:
+        level: Workloads that the belief in the prior's level counts for.
+        workload: Requests that the belief counts for that a workload is like the configuration.
+    """
+
+    level: float
+    workload: float
+
+    def share(self, weight: float) -> float:
+        """What a workload's own evidence counts for, beside what the configuration says."""
+        return weight / (weight + self.workload)
+
+
+DRAFTS: Final = Belief(level=0.5, workload=4.0)
+"""Of draft models, which differ by 15 % between workloads: log θ has the standard deviation SPREAD/√4."""
+
+LOOKUPS: Final = Belief(level=5.0, workload=0.4)
+"""Of looking text up, which finds nearly all or nothing: a factor of 1.6 from one workload to the next, so
+that one tells little of another."""
+
+
 @dataclass(slots=True)
 class Evidence:
     """What requests have shown of one configuration.
 
     Attributes:
         prior: What was believed before the first.
+        belief: How alike its workloads are.
         cells: By cell.
         drifts: Watch over each cell that has evidence.
         seen: Monotonic seconds of the last request by workload.
     """
 
     prior: ServerModel
+    belief: Belief = DRAFTS
     cells: dict[Cell, Sums] = field(default_factory=dict)
     drifts: dict[Cell, Drift] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
@@ -130,11 +153,11 @@ class Evidence:
         return {workload: (weight, totals[workload] / weight) for workload, weight in weights.items()}
 
 
-def _level(deviations: Mapping[str, tuple[float, float]]) -> float:
+def _level(deviations: Mapping[str, tuple[float, float]], belief: Belief) -> float:
     """How far a configuration is from its prior, whatever the mix: each workload counts at most once."""
-    sure = {workload: weight / (weight + WORKLOAD) for workload, (weight, _) in deviations.items()}
+    sure = {workload: belief.share(weight) for workload, (weight, _) in deviations.items()}
     off = sum(share * deviations[workload][1] for workload, share in sure.items())
-    return off / (sum(sure.values()) + CONFIGURATION)
+    return off / (sum(sure.values()) + belief.level)
 
 
 def hardness(family: Iterable[Evidence]) -> dict[str, float]:
@@ -143,9 +166,9 @@ def hardness(family: Iterable[Evidence]) -> dict[str, float]:
     sure: dict[str, float] = defaultdict(float)
     for one in family:
         deviations = one.deviations()
-        level = _level(deviations)
+        level = _level(deviations, one.belief)
         for workload, (weight, deviation) in deviations.items():
-            share = weight / (weight + WORKLOAD)
+            share = one.belief.share(weight)
             off[workload] += share * (deviation - level)
             sure[workload] += share
     return {workload: off[workload] / (sure[workload] + FAMILY) for workload in off}
@@ -159,6 +182,7 @@ class Published:
     other_steps_per_token: float
     evidence: Mapping[str, float]
     spread: Mapping[str, float]
+    other_spread: float
 
 
 def fresh(age: float) -> float:
@@ -175,13 +199,14 @@ def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:
         now: Monotonic seconds.
     """
     deviations = one.deviations()
-    level = _level(deviations)
+    level = _level(deviations, one.belief)
+    alike = one.belief.workload
     workloads = {*deviations, *hard, *(cell.workload for cell in one.prior.steps_per_token)}
     known: dict[Cell, float] = {}
     for workload in workloads:
         weight, deviation = deviations.get(workload, (0.0, 0.0))
         above = level + hard.get(workload, 0.0)
-        own = (weight * deviation + WORKLOAD * above) / (weight + WORKLOAD)
+        own = (weight * deviation + alike * above) / (weight + alike)
         for bin_ in range(len(PROMPT_BINS) + 1):
             for stratum in STRATA:
                 cell = Cell(workload, bin_, stratum)
@@ -198,7 +223,8 @@ def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:
         evidence=evidence,
         spread={
             workload: SPREAD
-            / math.sqrt(fresh(now - one.seen.get(workload, now)) * evidence.get(workload, 0.0) + WORKLOAD)
+            / math.sqrt(fresh(now - one.seen.get(workload, now)) * evidence.get(workload, 0.0) + alike)
             for workload in workloads
         },
+        other_spread=SPREAD / math.sqrt(alike),
     )

@@ -78,6 +78,7 @@ class ServerModel:
         chars_per_token: Of prompts.
         evidence: Weight of the requests behind each workload's acceptance, in requests, discounted.
         spread: How far log ``steps_per_token`` is unknown: its standard deviation by workload.
+        other_spread: The same for workloads that are not known.
         measured: Weight of the evidence behind the step times, in requests, discounted; also for its age.
     """
 
@@ -96,6 +97,7 @@ class ServerModel:
     chars_per_token: float = CHARS_PER_TOKEN
     evidence: Mapping[str, float] = field(default_factory=dict)
     spread: Mapping[str, float] = field(default_factory=dict)
+    other_spread: float = 0.0
     measured: float = 0.0
 
     def step(self, batch: float) -> float:

@@ -36,7 +36,9 @@ routes:
 LOOPING: Final = "grounded"
 UNREPEATED: Final = "chat"
 TOKENS: Final = 120
-AT_A_TIME: Final = 2
+AT_A_TIME: Final = 1
+"""More would be spread over both by load: on few cores the servers slow each other down."""
+
 COUNTED: Final = 40
 """Requests of each kind in a round."""
 

@@ -56,6 +56,14 @@ def test_there_is_nothing_to_explore_among_those_that_are_known() -> None:
     assert first(0.04, 0.0, known) == ("best", 1.0, False)
 
 
+def test_one_answer_may_have_waited_for_the_server_to_get_warm() -> None:
+    slow = replace(SURE, fingerprint="cold", other_steps_per_token=0.55)
+    cold = costing(state("best", model=SURE), state("cold", model=replace(slow, measured=1.0)))
+    assert first(0.04, 0.0, cold)[0] == "cold"
+    warm = costing(state("best", model=SURE), state("cold", model=replace(slow, measured=20.0)))
+    assert first(0.04, 0.0, warm)[0] == "best"
+
+
 def test_of_what_nothing_is_known_something_may_be_the_best() -> None:
     fleet = costing(state("a", in_flight=2), state("b", in_flight=3))
     assert first(0.04, 0.0, fleet)[0] == "b"

@@ -168,6 +168,19 @@ def test_a_server_that_gets_slow_is_noticed_within_seconds() -> None:
     assert one.publish(104.0)["a"].step(1.0) == pytest.approx(2.5 * STEP, rel=0.15)
 
 
+def test_a_server_that_compiles_at_first_is_not_taken_for_slow() -> None:
+    stalled = (Span(1.0, 100 * 100.0 * STEP, 100.0),)
+    assert taught(PLAIN, 1, spans=stalled, ttft=100.0).step(1.0) < 2.5 * STEP
+    one = learner(a=PLAIN)
+    one.update(answer("a", 0.0, spans=stalled, ttft=100.0))
+    for at in range(1, 6):
+        one.publish(float(at * 10))
+        one.update(answer("a", float(at * 10)))
+    model = one.publish(60.0)["a"]
+    assert model.step(1.0) == pytest.approx(STEP, rel=0.3)
+    assert model.prefill_seconds < 3.0 * PRIOR.prefill_seconds
+
+
 def test_another_configuration_under_the_same_name_starts_anew() -> None:
     one = learner(a=DRAFT)
     for at in range(40):

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from gateway.core.posterior import CELL, SPREAD, WORKLOAD, Evidence, hardness, publish
+from gateway.core.posterior import CELL, DRAFTS, LOOKUPS, SPREAD, Evidence, hardness, publish
 from gateway.core.predict import GREEDY, SAMPLED, STRUCTURED, Cell, ServerModel
 
 PRIOR = ServerModel(other_steps_per_token=0.4)
@@ -25,7 +25,7 @@ def test_without_evidence_the_prior_is_believed() -> None:
     assert found.steps_per_token[CODE] == pytest.approx(0.25)
     assert found.steps_per_token[Cell("code", 3, STRUCTURED)] == pytest.approx(0.25), "from a like cell"
     assert found.other_steps_per_token == pytest.approx(0.4)
-    assert found.spread == {"code": pytest.approx(SPREAD / math.sqrt(WORKLOAD))}
+    assert found.spread == {"code": pytest.approx(SPREAD / math.sqrt(DRAFTS.workload))}
 
 
 def test_a_cell_is_learnt_and_its_neighbours_follow() -> None:
@@ -38,6 +38,18 @@ def test_a_cell_is_learnt_and_its_neighbours_follow() -> None:
     assert found.evidence["code"] == pytest.approx(50.0, rel=0.1)
 
 
+def test_lookup_that_finds_nothing_in_one_workload_may_find_all_in_another() -> None:
+    draft, lookup = Evidence(PRIOR), Evidence(PRIOR, LOOKUPS)
+    teach(draft, CHAT, 1.0)
+    teach(lookup, CHAT, 1.0)
+    expected, unsure = (publish(one, {}, 0.0) for one in (draft, lookup))
+    assert unsure.other_steps_per_token < expected.other_steps_per_token
+    found = publish(lookup, {}, 0.0)
+    assert found.other_spread > 0.45 > 3.0 * found.spread["chat"]
+    teach(lookup, CODE, 0.12, times=1)
+    assert publish(lookup, {}, 0.0).steps_per_token[CODE] < 0.25, "one request tells most of it"
+
+
 def test_long_prompts_are_told_apart_once_there_are_enough() -> None:
     evidence = Evidence(PRIOR)
     long = Cell("chat", 3, SAMPLED)
@@ -46,7 +58,7 @@ def test_long_prompts_are_told_apart_once_there_are_enough() -> None:
     found = publish(evidence, {}, 0.0).steps_per_token
     assert found[CHAT] == pytest.approx(0.3, rel=0.25)
     assert found[long] == pytest.approx(0.8, rel=0.15)
-    assert CELL > WORKLOAD
+    assert DRAFTS.workload < CELL
 
 
 def test_there_is_no_more_than_a_step_for_a_token() -> None:

@@ -1,0 +1,87 @@
+"""From knowing nothing to the right server for each kind of work: learner, choice and budget together."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Final
+
+import pytest
+
+from gateway.core.choice import Draw, learned
+from gateway.core.learn import LOOKUP, Arm, Learner, Sample, Span
+from gateway.core.predict import SAMPLED, Ask, Cell
+from gateway.core.purse import Purse
+from gateway.core.scorers import Costing
+from tests.factories import state
+
+COPIED, WRITTEN = KINDS = ("copied", "written")
+ARMS: Final = {
+    "lookup": Arm("lookup", target="t", draft_tokens=8, family=LOOKUP),
+    "draft": Arm("draft", target="t", draft_tokens=3),
+}
+STEPS: Final = {
+    ("lookup", COPIED): 1 / 9, ("lookup", WRITTEN): 1.0, ("draft", COPIED): 0.25, ("draft", WRITTEN): 0.38,
+}  # fmt: skip
+"""Decode steps a token. The draft is so good at both that what little is known speaks against looking text up."""
+
+STEP_SECONDS: Final = {"lookup": 0.0045, "draft": 0.0087}
+TOKENS: Final = 120
+SHARE: Final = 0.1
+
+
+def drive(requests: int, *, stalled: frozenset[str] = frozenset(), seed: int = 0) -> list[tuple[str, str]]:
+    """Requests of each kind in turn, one at a time; gives kind and server of each.
+
+    Args:
+        requests: How many.
+        stalled: Servers whose first answer waits for ten seconds.
+        seed: Of the noise.
+    """
+    noise = random.Random(seed)  # noqa: S311 - no secret
+    learner, purse, waits = Learner(), Purse(), set(stalled)
+    for name, arm in ARMS.items():
+        learner.arm(name, arm)
+    now, published, models = 0.0, 0.0, learner.publish(0.0)
+    went = []
+    for number in range(requests):
+        kind = KINDS[number % len(KINDS)]
+        ask = Ask(((Cell(kind, 0, SAMPLED), 1.0),), 60, 240, TOKENS)
+        costing = Costing([(state(name, model=models[name]), 0) for name in ARMS], now, 15.0, ask)
+        draw = Draw.nth(number)
+        found = learned(costing, draw, 3, SHARE if kind in purse.explorable() else 0.0, draw.explore)
+        first = found.candidates[0]
+        lost = first.cost - min(one.cost for one in found.candidates)
+        purse.decided(kind, SHARE, 0.0, explored=found.explored, baseline=False, cost=first.cost, lost=lost)
+        server = first.backend
+        went.append((kind, server))
+        steps = TOKENS * STEPS[server, kind]
+        seconds = steps * STEP_SECONDS[server] * noise.lognormvariate(0.0, 0.1) + 10.0 * (server in waits)
+        waits.discard(server)
+        now += seconds + 0.02
+        learner.update(
+            Sample(
+                server,
+                now,
+                {kind: 1.0},
+                prompt_tokens=60,
+                prompt_chars=240,
+                prefill_tokens=60,
+                ttft=0.02,
+                steps=steps,
+                decoded=TOKENS,
+                spans=(Span(1.0, seconds, steps),),
+                output_tokens=TOKENS,
+            )
+        )
+        if now - published > 1.0:
+            models, published = learner.publish(now), now
+    return went
+
+
+@pytest.mark.parametrize("stalled", [(), ("lookup",), ("draft",), ("lookup", "draft")])
+@pytest.mark.parametrize("seed", range(3))
+def test_each_kind_of_work_finds_its_server(stalled: tuple[str, ...], seed: int) -> None:
+    went = Counter(drive(400, stalled=frozenset(stalled), seed=seed)[-80:])
+    assert went[COPIED, "lookup"] >= 36
+    assert went[WRITTEN, "draft"] >= 36
