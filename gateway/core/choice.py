@@ -35,7 +35,9 @@ _COLD_SPREAD: Final = 0.8
 after one request, and ever less with each."""
 
 _DEAREST: Final = 4.0
-"""An exploratory request costs at most so many times what the best is believed to cost."""
+_DEAREST_IN_LIMITS: Final = 2.0
+"""An exploratory request costs at most so many times what the best is believed to cost; one whose answer must
+keep limits less, as missing them makes a server five times as dear."""
 
 
 @value(frozen=True, slots=True)
@@ -216,11 +218,13 @@ def _drawn(
 def _may_be_best(usual: Ordered, costing: Costing) -> list[Candidate]:
     """Candidates that cost less than the best if what is known of them is as wrong as it may be."""
     best = usual.candidates[0].cost
+    limited = costing.limits is not None and costing.limits.any
+    dearest = _DEAREST_IN_LIMITS if limited else _DEAREST
     unsure = {state.backend.name: _spread(state, costing) for state, _ in costing.candidates}
     return [
         one
         for one in usual.candidates[usual.equals :]
-        if one.cost <= _DEAREST * best and one.cost * math.exp(-_OPTIMISM * unsure[one.backend]) < best
+        if one.cost <= dearest * best and one.cost * math.exp(-_OPTIMISM * unsure[one.backend]) < best
     ]
 
 

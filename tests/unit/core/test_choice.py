@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.core.choice import FEW, Draw, learned, order
+from gateway.core.plan import Limits
 from gateway.core.policy import WeightedScorer
 from gateway.core.predict import SAMPLED, Ask, Cell, ServerModel
 from gateway.core.scorers import Costing
@@ -62,6 +63,13 @@ def test_one_answer_may_have_waited_for_the_server_to_get_warm() -> None:
     assert first(0.04, 0.0, cold)[0] == "cold"
     warm = costing(state("best", model=SURE), state("cold", model=replace(slow, measured=20.0)))
     assert first(0.04, 0.0, warm)[0] == "best"
+
+
+def test_who_must_keep_limits_explores_less_far() -> None:
+    dear = replace(SURE, fingerprint="dear", other_steps_per_token=0.8, spread={"code": 1.0})
+    fleet = costing(state("best", model=SURE), state("dear", model=dear))
+    assert first(0.04, 0.0, fleet)[0] == "dear"
+    assert first(0.04, 0.0, replace(fleet, limits=Limits(tpot=1.0)))[0] == "best"
 
 
 def test_of_what_nothing_is_known_something_may_be_the_best() -> None:
