@@ -1,4 +1,4 @@
-"""Posts spans to an OTLP receiver over HTTP, with headers and certificates of the usual variables."""
+"""Posts to an OTLP receiver over HTTP, spans with headers and certificates of the usual variables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import logging
 import re
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import requests
 from opentelemetry.util.re import parse_env_headers
@@ -30,6 +30,24 @@ _BUSY: Final = frozenset({429, 502, 503, 504})
 """Answers after which the specification wants another try."""
 
 
+class Session(requests.Session):
+    """Reads of an answer as much as a receiver has to say; an endless one would fill the memory."""
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        **kwargs: Any,  # noqa: ANN401 - as the library has it
+    ) -> requests.Response:
+        """Send, and go nowhere else: where a receiver redirects to, keys must not follow."""
+        answer = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
+        length = answer.headers.get("content-length", "")
+        if length.isdecimal() and int(length) <= _MOST_ANSWER:
+            _ = answer.content
+        else:
+            answer.close()
+        return answer
+
+
 class Sender:
     """One address that spans are posted to.
 
@@ -50,7 +68,7 @@ class Sender:
         self._shown = re.sub("//.*@", "//", url)  # may hold a password
         self._timeout = float(setting("TIMEOUT") or _SECONDS)
         self._compressed = setting("COMPRESSION") == "gzip"
-        self._session = requests.Session()
+        self._session = Session()
         self._session.headers.update({"content-type": "application/x-protobuf", "user-agent": "specroute"})
         if self._compressed:
             self._session.headers["content-encoding"] = "gzip"
@@ -85,20 +103,13 @@ class Sender:
     def _post(self, data: bytes) -> tuple[str, bool]:
         """What went wrong, or nothing, and whether another try may help."""
         try:
-            with self._session.post(
-                self._url, data, timeout=self._timeout, allow_redirects=False, stream=True
-            ) as answer:
-                # A longer one, or one without end, is left; the connection closes with it.
-                if int(answer.headers.get("content-length", _MOST_ANSWER + 1)) <= _MOST_ANSWER:
-                    _ = answer.content
+            answer = self._session.post(self._url, data, timeout=self._timeout)
         except requests.Timeout:
             return f"{self._shown} did not answer within {self._timeout:g} s", False
         except requests.ConnectionError:
             return f"no connection to {self._shown}", True
         except requests.RequestException as error:
             return f"{self._shown}: {type(error).__name__}", False
-        except ValueError:
-            return f"{self._shown} answered with a length that is no number", False
         if 200 <= answer.status_code < 300:
             return "", False
         return f"{self._shown} answered {answer.status_code}", answer.status_code in _BUSY

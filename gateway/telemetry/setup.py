@@ -72,10 +72,10 @@ class Telemetry:
                 OTLPMetricExporter,
             )
 
-            from gateway.telemetry.otlp_http import Sender  # noqa: PLC0415
+            from gateway.telemetry.otlp_http import Sender, Session  # noqa: PLC0415
 
             sender = Sender(f"{base}/v1/traces", os.environ)
-            numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT)
+            numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT, session=Session())
             self._stop_waiting = [sender.close, numbers.shutdown]
             self._queue = SpanQueue(sender, self._spans, *_span_limits(os.environ))
             readers.append(PushReader(histograms, numbers, limits))

@@ -95,9 +95,9 @@ def spent(endpoint: str | None, ratio: float) -> tuple[float, float, int]:
         for record in records[first : first + TURN]:
             telemetry.on_record(record)
         own.append((time.thread_time() - start) / TURN)
-        while queue is not None and len(queue._queue) > 2 * TURN and not queue.dropped:
+        while queue is not None and queue.held > 10 * TURN and not queue.dropped:
             time.sleep(0.001)
-    while queue is not None and queue._queue and not queue.dropped:
+    while queue is not None and queue.held and not queue.dropped:
         queue._wake.set()
         time.sleep(0.001)
     total = time.process_time() - before

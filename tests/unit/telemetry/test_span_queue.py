@@ -3,12 +3,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from gateway.telemetry.span_queue import SpanQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from gateway.core.outcome import Record
 
@@ -69,14 +69,12 @@ def test_spans_are_made_in_the_thread(record: Record) -> None:
 
     def make(_: Record) -> list[bytes]:
         made.append(threading.current_thread().name)
-        return []
+        return [b"1"]
 
-    sender = Sender()
-    spans = queue(sender, make)
+    spans = queue(Sender(), make)
     spans.put(record)
     spans.close()
     assert made == ["spans"]
-    assert sender.taken == []
 
 
 def test_a_receiver_that_hangs_costs_no_more_memory_than_the_queue(record: Record) -> None:
@@ -85,11 +83,75 @@ def test_a_receiver_that_hangs_costs_no_more_memory_than_the_queue(record: Recor
     spans = queue(sender, capacity=4)
     for _ in range(100):
         spans.put(record)
-    assert len(spans._queue) <= 4
-    assert spans.dropped >= 2 * (100 - 4 - 4)
+    assert spans.held == 4
+    assert spans.dropped == 2 * (100 - 4)
     sender.free.set()
     spans.close()
     assert spans.dropped + sum(sender.taken) == 200
+    assert (spans.held, spans.held_bytes) == (0, 0)
+
+
+def test_of_large_spans_fewer_are_held(record: Record) -> None:
+    """4 KiB for each request: of spans of 10,000 bytes 40,960 are more than 4 and less than 5 requests have."""
+    sender, made = Sender(), threading.Semaphore(0)
+    sender.free.clear()
+
+    def make(_: Record) -> list[bytes]:
+        made.release()
+        return [b"x" * 10_000]
+
+    spans = queue(sender, make, capacity=10)
+    for _ in range(5):
+        spans.put(record)
+    spans._wake.set()
+    for _ in range(5):
+        assert made.acquire(timeout=20)
+    while spans._ended or spans.held < 5:  # the last is made, and on its way to those that are held
+        spans._ready.wait(0.01)
+    for _ in range(20):
+        spans.put(record)
+    assert (spans.held, spans.held_bytes) == (5, 50_000)
+    assert spans.dropped == 2 * 20
+    sender.free.set()
+    spans.close()
+    assert sum(sender.taken) == 50_000
+
+
+def test_a_receiver_that_hangs_holds_no_records(record: Record) -> None:
+    """They are made into spans while it does: whole records of a large fleet take four times as much."""
+    sender, made = Sender(), threading.Semaphore(0)
+    sender.free.clear()
+
+    def make(one: Record) -> list[bytes]:
+        made.release()
+        return two(one)
+
+    spans = queue(sender, make, interval=0.001)
+    for _ in range(1000):
+        spans.put(record)
+    for _ in range(1000):
+        assert made.acquire(timeout=20)
+    assert not spans._ended
+    sender.free.set()
+    spans.close()
+    assert spans.dropped == 0
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_no_drop_is_lost_however_many_threads_count(record: Record, takes: bool) -> None:
+    turns = iter(range(10**6))
+
+    def make(one: Record) -> list[bytes]:
+        if next(turns) % 3 == 0:
+            raise ValueError
+        return two(one)
+
+    sender = Sender(takes=takes)
+    spans = queue(sender, make, capacity=300, interval=0.0)
+    for _ in range(5000):
+        spans.put(record)
+    spans.close()
+    assert spans.dropped + sum(sender.taken) == 10_000
 
 
 def test_what_the_receiver_refuses_is_counted(record: Record) -> None:
