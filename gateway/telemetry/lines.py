@@ -97,7 +97,7 @@ class Lines:
             return
         try:
             self._put(b"".join(lines))
-        except OSError:
+        except (OSError, ValueError):  # the latter of a stream that was closed
             self._lost(len(lines))
 
     def _lost(self, lines: int) -> None:

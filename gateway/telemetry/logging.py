@@ -34,11 +34,22 @@ def configure(level: str, form: str = TEXT, stream: TextIO | None = None) -> Non
         form: ``json`` or ``text``.
         stream: Where to; stderr if left out.
     """
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler = _ToStderr() if stream is None else logging.StreamHandler(stream)
     handler.setFormatter(_json() if form == JSON else logging.Formatter(_TEXT))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in _OURS:
         logging.getLogger(name).setLevel(level.upper())
+
+
+class _ToStderr(logging.StreamHandler[TextIO]):
+    """Writes to what stderr is when a line comes: it may have been replaced, and the one before closed."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
 
 
 def _json() -> logging.Formatter:

@@ -85,3 +85,13 @@ def test_they_go_to_stderr(record: Record, capfdbinary: pytest.CaptureFixture[by
     log.start()
     log.close()
     assert b'"request_id":"req-1"' in capfdbinary.readouterr().err
+
+
+def test_what_a_closed_stream_does_not_take_is_counted(record: Record) -> None:
+    out = io.BytesIO()
+    out.close()
+    log = AccessLog(out)
+    log.on_record(record)
+    log.start()
+    log.close()
+    assert log.dropped == 1

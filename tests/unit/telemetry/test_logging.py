@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,6 +81,18 @@ def test_text_is_for_people() -> None:
     logging.getLogger("gateway.app").warning("it is late")
     logging.getLogger("gateway.app").info("nothing")
     assert out.getvalue().rstrip().endswith("WARNING gateway.app: it is late")
+
+
+def test_a_line_goes_to_what_stderr_is_when_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", first)
+        configure("info")
+    first.close()
+    logging.getLogger("gateway").info("still there")
+    assert capsys.readouterr().err.endswith("INFO gateway: still there\n")
 
 
 def test_what_is_no_json_becomes_text() -> None:
