@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from backends.manifests import to_yaml
 from backends.spec import from_section, to_section
-from gateway.policy.compile import backend
 from gateway.policy.load import Invalid, load_fleet
 from gateway.policy.schema import BackendSection
 from gateway.policy.source import read
@@ -40,11 +39,7 @@ def write_fleet(specs: Iterable[LaunchSpec]) -> str:
 
 def _backend(spec: LaunchSpec) -> dict[str, Any]:
     """A backend without what is as if it were left out."""
-    section = to_section(spec)
-    written = section.model_dump(exclude_defaults=True)
+    written = to_section(spec).model_dump(exclude_defaults=True)
     if spec.served_model == spec.target:
         del written["served_model"]
-    # The gateway does not read what a method's own file switches on.
-    if backend(section, {}).refuses != frozenset(spec.refuses):
-        written["refuses"] = list(spec.refuses)
     return {key: value for key, value in written.items() if key not in {"labels", "launch"} or value}

@@ -23,6 +23,8 @@ _MAX_IN_FLIGHT: Final[int] = BackendSection.model_fields["max_in_flight"].defaul
 _DIGITS: Final = 9
 """More than any count has."""
 _PORTS: Final = {"http": 80, "https": 443}
+_TRUE: Final = ("true", "1", "yes", "on", "y", "t")
+"""What vLLM reads as true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,7 @@ class LaunchSpec:
     @property
     def refuses(self) -> tuple[str, ...]:
         """Request parameters that it answers with 400, sorted."""
-        if self.refused is not None:
-            return tuple(sorted(self.refused))
-        more = self.known.adaptive.refuses if self.known.adaptive and self.adaptive else ()
-        return tuple(sorted({*self.known.refuses, *more}))
+        return tuple(sorted(self.known.refuses if self.refused is None else self.refused))
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -114,8 +113,8 @@ class LaunchSpec:
 
     @property
     def adaptive(self) -> bool:
-        """Whether it verifies adaptively."""
-        return LaunchSection(speculative=dict(self.options)).adaptive
+        """Whether it verifies adaptively: asked for in any way of writing it that vLLM takes."""
+        return str(self.options.get("enable_adaptive_verification")).lower() in _TRUE
 
     @property
     def flags(self) -> Mapping[str, Scalar]:

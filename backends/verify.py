@@ -11,6 +11,7 @@ import httpx
 
 from backends.measured import compared_versions
 from backends.observed import digest, read
+from backends.preflight.adaptive import check_answers
 from backends.preflight.finding import Finding
 from backends.preflight.schedule import KEY as SCHEDULE
 from backends.render import REQUEST_METRICS_SINCE
@@ -147,6 +148,7 @@ def _version(spec: LaunchSpec, observed: Observed) -> Iterator[Finding]:
         if not at_least(version, since):
             wrong = f"it is vLLM {version}, and {what} is known from {since} on"
             yield Finding(spec.name, wrong, f"use vLLM {since} or newer", warning=True)
+    yield from check_answers(spec, version)
     named = _IMAGE_VERSION.search(spec.image or "")
     if named and release(named[1]) != release(version):
         wrong = f"it is vLLM {version} and its image is of {named[1]}"

@@ -85,10 +85,17 @@ class Draft(Data):
 
 
 class Adaptive(Data):
-    """Adaptive verification: the first version that has it, and what a server with it refuses besides."""
+    """Adaptive verification.
+
+    Attributes:
+        since: The first version that has it.
+        refuses: Request parameters that versions before ``until`` answer with an error where it is on.
+        until: The first version seen to take them.
+    """
 
     since: str
     refuses: tuple[str, ...] = ()
+    until: str = ""
 
 
 class Needs(Data):

@@ -30,10 +30,9 @@ def check_adaptive(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     adaptive = spec.known.adaptive
     if adaptive is None or not spec.adaptive:
         return
-    if machine.engine and not at_least(version := machine.engine.version, since := adaptive.since):
-        wrong = f"adaptive verification of {spec.method} is known from vLLM {since} on, and this is {version}"
-        right = f"use vLLM {since} or newer, or remove {_KEY}"
-        yield Finding(spec.name, wrong, right, warning=may_have(version, since))
+    if machine.engine:
+        yield from _known(spec, adaptive.since, machine.engine.version)
+        yield from check_answers(spec, machine.engine.version)
     if SCHEDULE in spec.options:
         wrong = "adaptive verification and a schedule by batch size both set the draft length"
         yield Finding(spec.name, wrong, "keep one of them")
@@ -54,3 +53,22 @@ def check_adaptive(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
         yield Finding(
             spec.name, "adaptive verification needs CUDA graphs, and a CPU has none", f"remove {_KEY}"
         )
+
+
+def _known(spec: LaunchSpec, since: str, version: str) -> Iterator[Finding]:
+    if not at_least(version, since):
+        wrong = f"adaptive verification of {spec.method} is known from vLLM {since} on, and this is {version}"
+        right = f"use vLLM {since} or newer, or remove {_KEY}"
+        yield Finding(spec.name, wrong, right, warning=may_have(version, since))
+
+
+def check_answers(spec: LaunchSpec, version: str) -> Iterator[Finding]:
+    """Whether a server of a version refuses what the gateway sends it, where it verifies adaptively."""
+    adaptive = spec.known.adaptive
+    if adaptive is None or not spec.adaptive or not adaptive.until or at_least(version, adaptive.until):
+        return
+    if lacking := [one for one in adaptive.refuses if one not in spec.refuses]:
+        wrong = f"vLLM {version} may refuse {' and '.join(lacking)} beside adaptive verification"
+        every = ", ".join(sorted({*spec.refuses, *lacking}))
+        right = f"use vLLM {adaptive.until} or newer, or write 'refuses: [{every}]'"
+        yield Finding(spec.name, wrong, right, warning=True)

@@ -110,10 +110,6 @@ def _refuses(spec: LaunchSpec) -> Iterator[Finding]:
     """Whether the fleet file lets requests through that the server answers with 400."""
     if spec.refused is None:
         return
-    refused = {
-        *spec.known.refuses,
-        *(spec.known.adaptive.refuses if spec.adaptive and spec.known.adaptive else ()),
-    }
-    if lacking := sorted(refused - {*spec.refused}):
+    if lacking := sorted({*spec.known.refuses} - {*spec.refused}):
         wrong = f"it answers requests with {' or '.join(lacking)} with 400, and its 'refuses' lacks that"
         yield Finding(spec.name, wrong, "remove 'refuses', or name them there", warning=True)

@@ -25,9 +25,6 @@ METHODS: Final = (
 REFUSED_WITH_DRAFT: Final = frozenset({"min_p", "logit_bias"})
 """Parameters that vLLM answers with 400 on any server with a draft (vllm-project/vllm#42744)."""
 
-REFUSED_ADAPTIVE: Final = frozenset({"logprobs", "top_logprobs"})
-"""Parameters that a server with adaptive verification refuses besides."""
-
 
 @value(frozen=True, slots=True)
 class Backend:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.classes import ClassMatch, ServiceClass
-from gateway.core.fleet import REFUSED_ADAPTIVE, REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
+from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
 from gateway.core.gpus import GpuSource
 from gateway.core.labels import LabelRule
 from gateway.core.plan import Limits
@@ -73,8 +73,7 @@ def backend(section: BackendSection, env: Mapping[str, str]) -> Backend:
     """A backend as the core knows it; its key comes from the environment."""
     refuses = section.refuses
     if refuses is None:
-        adaptive = REFUSED_ADAPTIVE if section.launch.adaptive else frozenset()
-        refuses = [] if section.method == "none" else sorted(REFUSED_WITH_DRAFT | adaptive)
+        refuses = [] if section.method == "none" else sorted(REFUSED_WITH_DRAFT)
     return Backend(
         name=section.name,
         url=section.url,

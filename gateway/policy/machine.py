@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,9 +11,6 @@ from gateway.policy.scalars import Address
 Text = Annotated[str, Field(min_length=1)]
 Amount = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
-
-_TRUE: Final = ("true", "1", "yes", "on", "y", "t")
-"""What vLLM reads as true."""
 
 
 class Section(BaseModel):
@@ -34,7 +31,7 @@ class GpusSection(Section):
 
 
 class LaunchSection(Section):
-    """How `specroute launch` starts a server; the gateway reads of it only whether it verifies adaptively."""
+    """How `specroute launch` starts a server; the gateway itself reads nothing of it."""
 
     tensor_parallel: Count = Field(default=1, description="GPUs the server is spread over.")
     gpus: list[Amount] | None = Field(
@@ -53,9 +50,3 @@ class LaunchSection(Section):
     )
     image: Text | None = Field(default=None, description="Container image.")
     hardware: str = Field(default="", description="GPU that the values were measured on.")
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether adaptive verification is asked for, in any way of writing it that vLLM takes."""
-        options = {key.replace("-", "_"): value for key, value in self.speculative.items()}
-        return str(options.get("enable_adaptive_verification")).lower() in _TRUE

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.fleet_file import read_fleet, write_fleet
-from backends.methods import methods
 from backends.spec import LaunchSpec, from_section, to_section
 from gateway.core.fleet import METHODS
 from gateway.policy.load import Invalid, load_fleet
@@ -128,13 +127,3 @@ def test_what_only_the_gateway_reads_is_kept() -> None:
 def test_an_address_is_taken_apart_and_put_together(url: str, host: str, port: int, again: str) -> None:
     spec = from_section(BackendSection(name="a", url=url, model="m"))
     assert (spec.host, spec.port, spec.url) == (host, port, again)
-
-
-def test_what_a_method_switches_on_by_itself_is_written_for_the_gateway(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    on = methods()["dspark"].model_copy(update={"speculative": {"enable_adaptive_verification": True}})
-    monkeypatch.setattr("backends.spec.methods", lambda: {"dspark": on})
-    loaded = load_fleet(write_fleet([LaunchSpec("a", "t", "t", "dspark", 7, "d")]))
-    assert not isinstance(loaded, Invalid)
-    assert loaded.value.backends[0].refuses == {"min_p", "logit_bias", "logprobs", "top_logprobs"}

@@ -287,6 +287,8 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         replace(MACHINE, engine=replace(ENGINE, version="0.27.0")),
         ("adaptive verification of dspark is known from vLLM 0.28.0 on, and this is 0.27.0; "
         "use vLLM 0.28.0 or newer, or remove enable_adaptive_verification\n"
+        "warning: vLLM 0.27.0 may refuse logprobs and top_logprobs beside adaptive verification; use vLLM 0.29.0 or newer, "
+        "or write 'refuses: [logit_bias, logprobs, min_p, top_logprobs]'\n"
         "warning: vLLM 0.27.0 does not tell the acceptance of each request; use vLLM 0.29.0 or newer"),
     ),
     (
@@ -413,6 +415,8 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         server("dspark", 7, "d/raft", block_size=7, speculative={"enable_adaptive_verification": True}), vllm("0.27.1rc1.dev7+g1"),
         ("warning: adaptive verification of dspark is known from vLLM 0.28.0 on, and this is 0.27.1rc1.dev7+g1; "
         "use vLLM 0.28.0 or newer, or remove enable_adaptive_verification\n"
+        "warning: vLLM 0.27.1rc1.dev7+g1 may refuse logprobs and top_logprobs beside adaptive verification; "
+        "use vLLM 0.29.0 or newer, or write 'refuses: [logit_bias, logprobs, min_p, top_logprobs]'\n"
         "warning: vLLM 0.27.1rc1.dev7+g1 does not tell the acceptance of each request; use vLLM 0.29.0 or newer"),
     ),
     (
@@ -444,9 +448,16 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
     ),
     (
         "refusals that the file lacks",
-        server("dspark", 7, "d/raft", block_size=7, refused=("min_p", "logit_bias"), speculative={"enable_adaptive_verification": True}), MACHINE,
-        ("warning: it answers requests with logprobs or top_logprobs with 400, and its 'refuses' lacks that; "
+        server("dspark", 7, "d/raft", block_size=7, refused=("seed",)), MACHINE,
+        ("warning: it answers requests with logit_bias or min_p with 400, and its 'refuses' lacks that; "
         "remove 'refuses', or name them there"),
+    ),
+    (
+        "adaptive verification while it refused log-probabilities",
+        server("dspark", 7, "d/raft", block_size=7, speculative={"enable_adaptive_verification": True}), vllm("0.28.0"),
+        ("warning: vLLM 0.28.0 may refuse logprobs and top_logprobs beside adaptive verification; use vLLM 0.29.0 or newer, "
+        "or write 'refuses: [logit_bias, logprobs, min_p, top_logprobs]'\n"
+        "warning: vLLM 0.28.0 does not tell the acceptance of each request; use vLLM 0.29.0 or newer"),
     ),
     (
         "one key in two spellings", server("ngram", 4, speculative={"prompt_lookup_max": 4, "prompt-lookup-max": 5}), MACHINE,

@@ -104,7 +104,9 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
             replace(GOOD, version="0.27.0", tells_acceptance=None),
             (
                 "warning: it is vLLM 0.27.0, and adaptive verification is known from 0.28.0 on; "
-                "use vLLM 0.28.0 or newer"
+                "use vLLM 0.28.0 or newer\n"
+                "warning: vLLM 0.27.0 may refuse logprobs and top_logprobs beside adaptive verification; "
+                "use vLLM 0.29.0 or newer, or write 'refuses: [logit_bias, logprobs, min_p, top_logprobs]'"
             ),
         ),
         (
@@ -114,7 +116,7 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_as_the_spec_says_is_told(spec: LaunchSpec, observed: Observed, message: str) -> None:
-    assert said(spec, observed) == [message]
+    assert said(spec, observed) == message.splitlines()
 
 
 @pytest.mark.parametrize(
