@@ -77,9 +77,11 @@ class Histograms:
         bucket = bisect_left(metric.buckets, number)
         series.counts[bucket] += 1
         series.total += number
-        # Not min and max: ten of these are a third of what a request costs.
-        series.low = min(series.low, number)
-        series.high = max(series.high, number)
+        # Not min and max: with ten of these a request they are an eighth of what it costs.
+        if number < series.low:  # noqa: PLR1730
+            series.low = number
+        if number > series.high:  # noqa: PLR1730
+            series.high = number
         began, trace = request
         if trace is not None:
             series.exemplars[bucket] = (number, began, trace)

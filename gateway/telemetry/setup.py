@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gateway.core.gpus import GpuLoad
     from gateway.core.outcome import Record
     from gateway.core.policy import Policy
+    from gateway.core.roster import Roster
     from gateway.telemetry.learned import Gains
     from gateway.telemetry.otlp import Value
     from gateway.telemetry.tally import Values
@@ -57,6 +58,8 @@ class Telemetry:
     ) -> None:
         version = str(resource.attributes[SERVICE_VERSION])
         self._snapshot: Callable[[], Snapshot] | None = None
+        self._roster: Roster | None = None
+        self._by_name: dict[str, Backend] = {}
         self._spans = Spans(_plain(resource), version, self._backend, trace_slow)
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
@@ -248,8 +251,13 @@ class Telemetry:
         return [state.backend for state in self._snapshot().states] if self._snapshot is not None else []
 
     def _backend(self, name: str) -> Backend | None:
-        states = self._snapshot().states if self._snapshot is not None else ()
-        return next((state.backend for state in states if state.backend.name == name), None)
+        if self._snapshot is None:
+            return None
+        snapshot = self._snapshot()
+        if snapshot.roster is not self._roster:
+            self._by_name = {state.backend.name: state.backend for state in snapshot.states}
+            self._roster = snapshot.roster
+        return self._by_name.get(name)
 
 
 def _plain(resource: Resource) -> dict[str, Value]:

@@ -34,17 +34,19 @@ _KEYS: Final = {each: Key(each.name) for each in (*names.SERVER_SPAN, *names.ATT
 _confidence: Final = _KEYS[names.ROUTE_CONFIDENCE].double
 _decision_time: Final = _KEYS[names.ROUTE_DECISION_TIME].double
 _propensity: Final = _KEYS[names.ROUTE_PROPENSITY].double
-_request_id: Final = _KEYS[names.ROUTE_REQUEST_ID].of
+_request_id: Final = _KEYS[names.ROUTE_REQUEST_ID].text
 _ttft: Final = _KEYS[names.ROUTE_TTFT].double
 _tpot: Final = _KEYS[names.ROUTE_TPOT].double
 _length: Final = _KEYS[names.ROUTE_LENGTH].double
 _acceptance: Final = _KEYS[names.ROUTE_ACCEPTANCE].double
 _per_event: Final = _KEYS[names.ROUTE_PER_EVENT].double
+_candidates_of: Final = _KEYS[names.ROUTE_CANDIDATES].texts
+_histogram: Final = _KEYS[names.ROUTE_HISTOGRAM].of
 _first_chunk: Final = _KEYS[names.GEN_AI_FIRST_CHUNK].double
-_response_id: Final = _KEYS[names.GEN_AI_RESPONSE_ID].of
-_input_tokens: Final = _KEYS[names.GEN_AI_INPUT_TOKENS].of
-_output_tokens: Final = _KEYS[names.GEN_AI_OUTPUT_TOKENS].of
-_cached_tokens: Final = _KEYS[names.GEN_AI_CACHED_TOKENS].of
+_response_id: Final = _KEYS[names.GEN_AI_RESPONSE_ID].text
+_input_tokens: Final = _KEYS[names.GEN_AI_INPUT_TOKENS].whole
+_output_tokens: Final = _KEYS[names.GEN_AI_OUTPUT_TOKENS].whole
+_cached_tokens: Final = _KEYS[names.GEN_AI_CACHED_TOKENS].whole
 
 
 def error_type(error: str) -> str:
@@ -66,13 +68,14 @@ def span_name(record: Record) -> str:
 def asked(record: Record) -> bytes:
     """What the client asked for."""
     of = record.features
-    return _asked(operation(record), model_of(record), of.max_tokens, of.temperature, of.n, stream=of.stream)
+    return _asked(operation(record), model_of(record), of.max_tokens, of.temperature, of.n, of.stream)
 
 
 @_kept
 def _asked(
-    operation: str, model: str, max_tokens: int | None, temperature: float | None, n: int, *, stream: bool
-) -> bytes:
+    operation: str, model: str, max_tokens: int | None, temperature: float | None, n: int,
+    stream: bool,  # noqa: FBT001 - a name would double the price
+) -> bytes:  # fmt: skip
     return _written({
         names.GEN_AI_OPERATION: operation,
         names.GEN_AI_STREAM: stream,
@@ -133,8 +136,7 @@ def _route(  # noqa: PLR0913, PLR0917 - each is a part of the key
 
 
 def _candidates(candidates: tuple[Candidate, ...]) -> bytes:
-    costs = tuple([f"{each.backend}={each.cost:.4g}" for each in candidates])
-    return _KEYS[names.ROUTE_CANDIDATES].of(costs)
+    return _candidates_of([f"{each.backend}={each.cost:.4g}" for each in candidates])
 
 
 def _rejected(rejected: tuple[Rejected, ...]) -> bytes:
@@ -174,7 +176,7 @@ def measured(record: Record) -> bytes:
     if (rate := speculation.acceptance_rate) is not None:
         parts.append(_acceptance(rate))
     if speculation.histogram:
-        parts.append(_KEYS[names.ROUTE_HISTOGRAM].of(speculation.histogram))
+        parts.append(_histogram(speculation.histogram))
     if output and result.events:
         parts.append(_per_event(output / result.events))
     return b"".join(parts)
@@ -190,20 +192,27 @@ def kept(why: str) -> bytes:
     return _written({names.ROUTE_KEPT: why})
 
 
-def tried(attempt: Attempt, number: int, url: str, *, wrong: bool) -> bytes:
+def went_wrong(attempt: Attempt) -> bool:
+    """Whether an attempt failed; that the client left is no failure."""
+    return attempt.error not in {"", "client_gone"}
+
+
+def tried(attempt: Attempt, number: int, url: str) -> bytes:
     """Which backend was tried, and how far it came.
 
     Args:
         attempt: What became of it.
         number: Its place, from 1.
         url: Address of the backend, empty if it has left the fleet.
-        wrong: Whether its error is one, and not that the client left.
     """
-    return _tried(attempt.backend, number, attempt.phase, attempt.status, attempt.error, url, wrong=wrong)
+    error = error_type(attempt.error) if went_wrong(attempt) else ""
+    return _tried(attempt.backend, number, attempt.phase, attempt.status, attempt.error, error, url)
 
 
 @_kept
-def _tried(backend: str, number: int, phase: str, status: int, error: str, url: str, *, wrong: bool) -> bytes:
+def _tried(
+    backend: str, number: int, phase: str, status: int, error: str, error_type: str, url: str
+) -> bytes:
     address = urlsplit(url)
     port = address.port or (443 if address.scheme == "https" else 80)
     return _written({
@@ -215,7 +224,7 @@ def _tried(backend: str, number: int, phase: str, status: int, error: str, url: 
         names.SERVER_PORT: port if url else None,
         names.HTTP_STATUS: status or None,
         names.ATTEMPT_ERROR: error or None,
-        names.ERROR_TYPE: error_type(error) if wrong else None,
+        names.ERROR_TYPE: error_type or None,
     })  # fmt: skip
 
 

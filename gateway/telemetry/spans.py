@@ -67,13 +67,13 @@ class Spans:
         kept = "" if record.trace.sampled else self._worth(record)
         if not record.trace.sampled and not kept:
             return []
-        asked = attributes.asked(record)
+        name, asked = attributes.span_name(record), attributes.asked(record)
         spans = [
-            self._attempt(record, number, attempt, asked)
+            self._attempt(record, number, attempt, name, asked)
             for number, attempt in enumerate(record.attempts, start=1)
             if attempt.span_id
         ]
-        return [*spans, _request(record, asked, kept)]
+        return [*spans, _request(record, name, asked, kept)]
 
     def export(self, spans: Iterable[bytes]) -> bytes:
         """What is posted to a receiver."""
@@ -90,17 +90,16 @@ class Spans:
         ttft = record.outcome.ttft
         return "slow" if (record.ended - record.started if ttft is None else ttft) >= self._slow else ""
 
-    def _attempt(self, record: Record, number: int, attempt: Attempt, asked: bytes) -> bytes:
+    def _attempt(self, record: Record, number: int, attempt: Attempt, name: str, asked: bytes) -> bytes:
         trace, ttft = record.trace, record.outcome.ttft
-        wrong = attempt.error not in {"", "client_gone"}
         backend = self._backend(attempt.backend)
-        inside = [asked, attributes.tried(attempt, number, backend.url if backend else "", wrong=wrong)]
+        inside = [asked, attributes.tried(attempt, number, backend.url if backend else "")]
         if number == len(record.attempts):
             inside.append(attributes.answered(record))
             if ttft is not None:
                 inside.append(otlp.event(names.EVENT_FIRST_TOKEN, _unix_ns(record, attempt.started + ttft)))
         return otlp.span(
-            name=attributes.span_name(record),
+            name=name,
             kind=otlp.CLIENT,
             trace_id=bytes.fromhex(trace.trace_id),
             span_id=bytes.fromhex(attempt.span_id),
@@ -108,11 +107,11 @@ class Spans:
             started=_unix_ns(record, attempt.started),
             ended=_unix_ns(record, attempt.ended),
             inside=inside,
-            failed=wrong,
+            failed=attributes.went_wrong(attempt),
         )
 
 
-def _request(record: Record, asked: bytes, kept: str) -> bytes:
+def _request(record: Record, name: str, asked: bytes, kept: str) -> bytes:
     trace, result = record.trace, record.outcome
     wrong = result.status in _FAILED
     inside = [
@@ -124,7 +123,7 @@ def _request(record: Record, asked: bytes, kept: str) -> bytes:
     if kept:
         inside.append(attributes.kept(kept))
     return otlp.span(
-        name=attributes.span_name(record),
+        name=name,
         kind=otlp.SERVER,
         trace_id=bytes.fromhex(trace.trace_id),
         span_id=bytes.fromhex(trace.span_id),

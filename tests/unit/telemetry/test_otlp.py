@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
@@ -35,6 +35,35 @@ def test_an_attribute_reads_as_it_was_written(name: str, value: otlp.Value) -> N
 @given(number=st.floats(allow_nan=False))
 def test_the_short_way_for_floats_writes_the_same(number: float) -> None:
     assert otlp.Key("a").double(number) == otlp.Key("a").of(number)
+
+
+@given(name=TEXTS, text=TEXTS)
+@example(name="a" * 60, text="b" * 60)
+@example(name="a", text="b" * 118)
+@example(name="a", text="b" * 119)
+@example(name="a" * 200, text="")
+def test_the_short_way_for_texts_writes_the_same(name: str, text: str) -> None:
+    assert otlp.Key(name).text(text) == otlp.Key(name).of(text)
+
+
+@given(texts=st.lists(TEXTS))
+@example(texts=["b" * 125])
+@example(texts=["b" * 126, "c"])
+def test_the_short_way_for_lists_of_texts_writes_the_same(texts: list[str]) -> None:
+    assert otlp.Key("a").texts(texts) == otlp.Key("a").of(tuple(texts))
+
+
+@given(number=INT64)
+def test_the_short_way_for_whole_numbers_writes_the_same(number: int) -> None:
+    key = otlp.Key("a")
+    assert key.whole(number) == key.whole(number) == key.of(number)
+
+
+@given(name=TEXTS, at=st.integers(0, 2**63))
+@example(name="a" * 200, at=1)
+def test_an_event_without_attributes_reads_as_it_was_written(name: str, at: int) -> None:
+    (event,) = Span.FromString(otlp.event(name, at)).events
+    assert (event.name, event.time_unix_nano, len(event.attributes)) == (name, at, 0)
 
 
 def test_what_does_not_fit_is_cut_and_what_has_no_bytes_is_replaced() -> None:
