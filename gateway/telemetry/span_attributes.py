@@ -34,6 +34,8 @@ _KEYS: Final = {each: Key(each.name) for each in (*names.SERVER_SPAN, *names.ATT
 _confidence: Final = _KEYS[names.ROUTE_CONFIDENCE].double
 _decision_time: Final = _KEYS[names.ROUTE_DECISION_TIME].double
 _propensity: Final = _KEYS[names.ROUTE_PROPENSITY].double
+_predicted_ttft: Final = _KEYS[names.ROUTE_PREDICTED_TTFT].double
+_predicted_tpot: Final = _KEYS[names.ROUTE_PREDICTED_TPOT].double
 _request_id: Final = _KEYS[names.ROUTE_REQUEST_ID].text
 _ttft: Final = _KEYS[names.ROUTE_TTFT].double
 _tpot: Final = _KEYS[names.ROUTE_TPOT].double
@@ -159,7 +161,7 @@ def predicted(record: Record) -> bytes:
         return b""
     asked = ask(record.features, record.classification)
     found = predict(state.model, asked, state.queue(record.decided, math.inf))
-    return _written({names.ROUTE_PREDICTED_TTFT: found.ttft, names.ROUTE_PREDICTED_TPOT: found.tpot})
+    return _predicted_ttft(found.ttft) + _predicted_tpot(found.tpot)
 
 
 def measured(record: Record) -> bytes:

@@ -21,6 +21,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext
 
+from gateway.core.decide import Candidate, Decision
+from gateway.core.fleet import Snapshot
+from gateway.core.predict import SAMPLED, Cell, ServerModel
 from gateway.telemetry.setup import setup
 from gateway.telemetry.spans import Spans
 from gateway.telemetry.trace_context import begin
@@ -74,11 +77,35 @@ def dead() -> Iterator[str]:
     yield address
 
 
+def fleet() -> Snapshot:
+    """Eight servers of whose speed something was learnt."""
+    model = ServerModel(steps_per_token={Cell("math", 0, SAMPLED): 0.5}, evidence={"math": 1.0}, measured=1.0)
+    usual = SNAPSHOT.states[1]
+    states = [
+        replace(usual, backend=replace(usual.backend, name=name), model=model)
+        for name in ("eagle", *map(str, range(7)))
+    ]
+    return Snapshot.of(states, "f1")
+
+
 def requests(ratio: float) -> list[Record]:
-    """Streams whose traces begin here and are sampled at a ratio."""
+    """Streams whose traces begin here and are sampled at a ratio; four servers could take each."""
     numbers = random.Random(1)  # noqa: S311 - ids of a test
+    seen = fleet()
+    assert isinstance(RECORD.decision, Decision)
     return [
-        replace(RECORD, request_id=f"req-{number}", trace=begin("", "", numbers.randbytes(24), ratio=ratio))
+        replace(
+            RECORD,
+            request_id=f"req-{number}",
+            trace=begin("", "", numbers.randbytes(24), ratio=ratio),
+            decision=replace(
+                RECORD.decision,
+                candidates=tuple(
+                    Candidate(state.backend.name, numbers.random(), ()) for state in seen.states[:4]
+                ),
+            ),
+            snapshot=seen,
+        )
         for number in range(REQUESTS)
     ]
 
@@ -86,7 +113,8 @@ def requests(ratio: float) -> list[Record]:
 def spent(endpoint: str | None, ratio: float) -> tuple[float, float, int]:
     """Microseconds of CPU a request of all threads, median of what the caller's own took, and spans dropped."""
     telemetry = setup(otlp_endpoint=endpoint)
-    telemetry.observe_fleet(lambda: SNAPSHOT, lambda: 100.0)
+    seen = fleet()
+    telemetry.observe_fleet(lambda: seen, lambda: 100.0)
     records, queue = requests(ratio), telemetry._queue
     own = []
     before = time.process_time()
