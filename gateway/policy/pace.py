@@ -1,9 +1,10 @@
 """How fast a server works, fitted to measurements of it: seconds of a step by load, and of a prompt token.
 
-With n requests decoding, a token of workload w takes k·s(n) + n·p·X/L seconds: its k steps, and the prompts X
-of as many requests as end meanwhile, each with an answer of L tokens. How many decode is throughput times
-seconds a token. All workloads share s and p, so these come from all cells together by least squares, each one
-weighted by how exact it is; a cell that was left out follows from the others.
+With n of c clients' requests decoding, a token of workload w takes k·s(n) + n·p·X/L·(c-1)/c seconds: its k
+steps, and the prompts X of as many requests of the other clients as end meanwhile, each with an answer of L
+tokens. How many decode is throughput times seconds a token. All workloads share s and p, so these come from
+all cells together by least squares, each one weighted by how exact it is; a cell that was left out follows
+from the others.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _LEAST_ERROR: Final = 0.02
 _USUAL_ERROR: Final = 0.3
 """Of a cell without an interval."""
 
-_FIRST_TOKEN_ERROR: Final = 1.0
-"""Of what the time to the first token says of prompts: it decides where throughput tells nothing."""
+_FIRST_TOKEN_ERROR: Final = 0.2
+"""Of what the time to the first token says of prompts: there is more in it, but nobody else in the queue."""
 
 
 class _Row(NamedTuple):
@@ -75,8 +76,12 @@ def fit(measured: Sequence[Measurement]) -> Pace | None:
     Args:
         measured: Of one sampling; of any workloads, loads and prompt lengths.
     """
-    steps = _steps(measured)
-    rows = [*(_decoding(one, steps[one.workload]) for one in measured), *_first_tokens(measured)]
+    told = _told_steps(measured)
+    steps = told or _relative_steps(measured)
+    # Chance that spared a cell steps spared it their time too, so a step is told by the cell's own number.
+    own = [_own_steps(one) if told else None for one in measured]
+    decoding = [_decoding(one, own[place] or steps[one.workload]) for place, one in enumerate(measured)]
+    rows = [*decoding, *_first_tokens(measured)]
     if not measured:
         return None
     levels = sorted({one.concurrency for one in measured})
@@ -85,7 +90,7 @@ def fit(measured: Sequence[Measurement]) -> Pace | None:
     seconds = np.array([row.seconds for row in rows])
     found, _, rank, _ = np.linalg.lstsq(table * exactness[:, None], seconds * exactness, rcond=None)
     if rank < len(levels) + 1 or (found <= 0.0).any():
-        found = _without_prompts([_decoding(one, steps[one.workload]) for one in measured], levels)
+        found = _without_prompts(decoding, levels)
     return Pace(dict(zip(levels, found[:-1].tolist(), strict=True)), float(found[-1]), steps)
 
 
@@ -95,7 +100,17 @@ def _decoding(one: Measurement, steps: float) -> _Row:
     tpot = one.concurrency / rate if one.tpot is None else one.tpot.value
     running = min(float(one.concurrency), max(1.0, rate * tpot))
     prompt = (one.prompt_tokens or 0.0) / one.output_tokens if one.output_tokens else 0.0
-    return _Row(running, steps, running * prompt, tpot, _error(one.tokens_per_second))
+    others = (one.concurrency - 1) / one.concurrency
+    # Where many wait for their first token they come and go in bunches, and a mean number says little.
+    error = math.hypot(_error(one.tokens_per_second), 1.0 - running / one.concurrency)
+    return _Row(running, steps, running * prompt * others, tpot, error)
+
+
+def _own_steps(one: Measurement) -> float | None:
+    """Steps a token took in a cell; None where the server did not tell."""
+    if one.is_baseline:
+        return 1.0
+    return 1.0 / one.mean_accepted_length if one.mean_accepted_length else None
 
 
 def _error(found: Range) -> float:
@@ -119,22 +134,23 @@ def _weights(running: float, levels: Sequence[int]) -> NDArray[np.float64]:
     return np.array([np.interp(running, levels, row) for row in np.eye(len(levels))])
 
 
-def _steps(measured: Sequence[Measurement]) -> dict[str, float]:
-    """Steps a token by workload: acceptance does not depend on load.
-
-    Where servers do not tell it for each workload, what a token takes under the lowest load stands for it, as
-    a multiple of the shortest.
-    """
+def _told_steps(measured: Sequence[Measurement]) -> dict[str, float]:
+    """Steps a token by workload, as acceptance does not depend on load; empty unless told for each."""
     tokens: dict[str, float] = defaultdict(float)
     steps: dict[str, float] = defaultdict(float)
     for one in measured:
-        length = 1.0 if one.is_baseline else one.mean_accepted_length
-        if length:
+        own = _own_steps(one)
+        if own:
             weight = one.steps or one.requests or 1.0
             steps[one.workload] += weight
-            tokens[one.workload] += weight * length
-    if {one.workload for one in measured} <= steps.keys():
-        return {workload: taken / tokens[workload] for workload, taken in steps.items()}
+            tokens[one.workload] += weight / own
+    if not {one.workload for one in measured} <= steps.keys():
+        return {}
+    return {workload: taken / tokens[workload] for workload, taken in steps.items()}
+
+
+def _relative_steps(measured: Sequence[Measurement]) -> dict[str, float]:
+    """What a token takes under the lowest load, as a multiple of the shortest: it stands for steps."""
     falling = sorted(measured, key=lambda one: -one.concurrency)
     seconds = {one.workload: one.concurrency / one.tokens_per_second.value for one in falling}
     least = min(seconds.values(), default=1.0)

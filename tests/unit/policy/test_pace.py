@@ -15,7 +15,7 @@ WORKLOADS = {"code": (4.0, 300.0, 400.0), "chat": (2.0, 600.0, 350.0), "tool_use
 def cell(workload: str, level: int, *, error: float = 0.0, **more) -> Measurement:
     """What a server of this pace shows with so many requests that all decode."""
     accepted, prompt, answer = WORKLOADS[workload]
-    tpot = (STEP[level] / accepted + level * PREFILL * prompt / answer) * (1.0 + error)
+    tpot = (STEP[level] / accepted + (level - 1) * PREFILL * prompt / answer) * (1.0 + error)
     rate = level / tpot
     fields = {
         "tokens_per_second": Range(
@@ -57,6 +57,42 @@ def test_a_cell_that_is_not_exact_counts_little() -> None:
     assert found.step[8] == pytest.approx(STEP[8], rel=0.03)
 
 
+def test_what_chance_spared_a_cell_in_steps_is_not_taken_for_a_faster_step() -> None:
+    lucky = cell("chat", 8)
+    accepted = 2.0 * 1.1
+    tpot = STEP[8] / accepted + 7 * PREFILL * 600.0 / 350.0
+    told = lucky.model_copy(
+        update={
+            "mean_accepted_length": accepted,
+            "tpot": Range(value=tpot),
+            "tokens_per_second": Range(value=8 / tpot),
+        }
+    )
+    found = fit([told if one == lucky else one for one in every()])
+    assert found is not None
+    assert found.step == pytest.approx(STEP, rel=1e-6)
+    assert found.steps["chat"] == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_cell_whose_clients_wait_for_their_first_token_counts_little() -> None:
+    waiting = cell("tool_use", 32)
+    tpot = 1.3 * waiting.tpot.value
+    queued = waiting.model_copy(
+        update={"tpot": Range(value=tpot), "tokens_per_second": Range(value=0.6 * 32 / tpot)}
+    )
+    found = fit([queued if one == waiting else one for one in every()])
+    assert found is not None
+    assert found.prefill == pytest.approx(PREFILL, rel=0.05)
+    assert found.step == pytest.approx(STEP, rel=0.05)
+
+
+def test_the_first_token_of_a_request_alone_says_what_prompts_cost() -> None:
+    alone = [cell(name, 1, ttft_p50=STEP[1] + PREFILL * prompt) for name, (_, prompt, _) in WORKLOADS.items()]
+    found = fit(alone)
+    assert found is not None
+    assert found.prefill == pytest.approx(PREFILL)
+
+
 def test_steps_lie_straight_between_loads_and_rates_grow_no_more_beyond_them() -> None:
     found = fit(every())
     assert found is not None
@@ -69,8 +105,16 @@ def test_without_acceptance_seconds_a_token_stand_for_steps() -> None:
     found = fit(every(mean_accepted_length=None))
     assert found is not None
     assert found.steps["code"] == 1.0
-    told = found.steps["chat"] * found.step[1] + found.prefill * 600.0 / 350.0
+    told = found.steps["chat"] * found.step[1]
     assert told == pytest.approx(cell("chat", 1).tpot.value, rel=0.05)
+
+
+def test_acceptance_of_some_workloads_alone_is_passed_over() -> None:
+    cells = [
+        one.model_copy(update={"mean_accepted_length": None}) if one.workload == "code" else one
+        for one in every()
+    ]
+    assert fit(cells) == fit(every(mean_accepted_length=None))
 
 
 def test_where_prompts_seem_to_cost_nothing_steps_are_all() -> None:
