@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from backends.sweep.mix import candidate, ratio, totals
-from backends.sweep.model import BASELINE, GREEDY, SHORT, Candidate
+from backends.sweep.mix import candidate, counted, ratio, totals, work
+from backends.sweep.model import BASELINE, Candidate, Work
 from backends.sweep.stats import Interval, may_exceed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ changes most of them.
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The best configuration of one workload at one load.
+    """The best configuration for one kind of work at one load.
 
     Attributes:
         candidate: The baseline where nothing is faster beyond noise.
@@ -46,12 +46,18 @@ class Winner:
     workload: str
     concurrency: int
     prompt: str
+    sampling: str
     candidate: Candidate
     speedup: float
     low: float | None
     high: float | None
     tied: tuple[Candidate, ...]
     uncertain: bool
+
+    @property
+    def work(self) -> Work:
+        """Which kind of work."""
+        return Work(self.workload, self.prompt, self.sampling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,8 @@ class Choice:
 
     Attributes:
         bands: Load bands, ascending.
-        winners: By workload, prompt length and load.
+        winners: By workload, prompt length, sampling and load.
+        works: Kinds of work that what is chosen for everything rests on.
         singles: The best single configuration at each load.
         everywhere: The best single configuration over all loads.
         by_band: The same for each load band, where another one is faster there by more than the precision.
@@ -113,6 +120,7 @@ class Choice:
 
     bands: tuple[Band, ...]
     winners: tuple[Winner, ...]
+    works: tuple[Work, ...]
     singles: tuple[Single, ...]
     everywhere: Candidate
     by_band: tuple[Candidate, ...]
@@ -120,12 +128,10 @@ class Choice:
     excluded: tuple[Excluded, ...]
     schedule: tuple[tuple[int, int, int], ...]
 
-    def winner(self, workload: str, concurrency: int, prompt: str = SHORT) -> Winner | None:
-        """The winner of a cell; None where it was not measured."""
-        for one in self.winners:
-            if (one.workload, one.concurrency, one.prompt) == (workload, concurrency, prompt):
-                return one
-        return None
+    def winner(self, workload: str, concurrency: int) -> Winner | None:
+        """The winner with plain requests, or with others where there were none; None without any."""
+        found = [one for one in self.winners if (one.workload, one.concurrency) == (workload, concurrency)]
+        return min(found, key=lambda one: not one.work.is_plain, default=None)
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -138,16 +144,17 @@ class NothingMeasuredError(ValueError):
 
 
 def choose(evidence: Evidence, mix: Mapping[str, float] | None = None) -> Choice:
-    """Choose from greedy measurements; the sampled ones are for the reader.
+    """Choose from measurements.
 
     Args:
-        evidence: All measurements.
-        mix: Share of requests by workload; equal shares if left out.
+        evidence: All of them.
+        mix: Shares of requests, as :func:`backends.sweep.mix.shares` has them.
 
     Raises:
         NothingMeasuredError: There is no baseline, or nothing but.
     """
-    usable = [one for one in evidence.measurements if one.sampling == GREEDY and one.speedup is not None]
+    compared = {_condition(one) for one in evidence.measurements if one.is_baseline}
+    usable = [one for one in evidence.measurements if one.speedup is not None and _condition(one) in compared]
     if not any(not one.is_baseline for one in usable):
         raise NothingMeasuredError("there is no speed-up: measure the baseline and a configuration alike")
     excluded = _excluded(usable)
@@ -158,20 +165,21 @@ def choose(evidence: Evidence, mix: Mapping[str, float] | None = None) -> Choice
         _winner([one for one in good if _condition(one) == condition], evidence.precision)
         for condition in dict.fromkeys(map(_condition, good))
     )
-    short = [one for one in good if one.prompt == SHORT] or good
-    singles = tuple(one for band in bands if (one := _single(short, band.level, mix)) is not None)
+    basis = counted(good, mix)
+    singles = tuple(one for band in bands if (one := _single(basis, band.level, mix)) is not None)
     if not singles:
         raise NothingMeasuredError("no configuration was measured under all conditions of a load")
-    everywhere = _everywhere(short, singles, mix)
+    everywhere = _everywhere(basis, singles, mix)
     return Choice(
         bands=bands,
         winners=winners,
+        works=tuple(dict.fromkeys(map(work, basis))),
         singles=singles,
         everywhere=everywhere,
-        by_band=tuple(_at_load(short, everywhere, band.level, mix, evidence.precision) for band in bands),
+        by_band=tuple(_at_load(basis, everywhere, band.level, mix, evidence.precision) for band in bands),
         mixing_pays=any(one.loss > evidence.precision for one in singles),
         excluded=excluded,
-        schedule=_schedule(short, everywhere, bands, mix, evidence.precision),
+        schedule=_schedule(basis, everywhere, bands, mix, evidence.precision),
     )
 
 
@@ -183,8 +191,8 @@ def load_bands(levels: Iterable[int]) -> tuple[Band, ...]:
     return tuple(Band(*one) for one in zip(ordered, firsts, lasts, strict=True))
 
 
-def _condition(one: Measurement) -> tuple[str, str, int]:
-    return one.workload, one.prompt, one.concurrency
+def _condition(one: Measurement) -> tuple[Work, int]:
+    return work(one), one.concurrency
 
 
 def _excluded(usable: Sequence[Measurement]) -> tuple[Excluded, ...]:
@@ -218,7 +226,8 @@ def _winner(cells: Sequence[Measurement], precision: float) -> Winner:
         if one is not best and one.speedup is not None
     ]
     return Winner(
-        best.workload, best.concurrency, best.prompt, candidate(best), found.value, found.low, found.high,
+        best.workload, best.concurrency, best.prompt, best.sampling,
+        candidate(best), found.value, found.low, found.high,
         tuple(candidate(one) for one, interval in rivals if may_exceed(interval, own)),
         any(may_exceed(interval, own, precision) for _, interval in rivals),
     )  # fmt: skip

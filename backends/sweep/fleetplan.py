@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from backends.fleetsim.fluid import PREFILL_STEPS, InfeasibleError, Problem, closed
-from backends.sweep.mix import candidate
-from backends.sweep.model import GREEDY, SHORT, Candidate
+from backends.sweep.mix import candidate, shares, work
 from gateway.policy.pace import fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from backends.sweep.choose import Choice
+    from backends.sweep.model import Candidate, Work
     from gateway.policy.evidence import Evidence, Measurement
+    from gateway.policy.pace import Pace
 
 WORTH_IT: Final = 0.02
 """Gain of a mixture over one configuration below which the one is planned: a router reaches only some."""
@@ -79,33 +80,33 @@ class FleetPlan:
 
 
 class Paces:
-    """What measured configurations do with a mix of workloads."""
+    """What measured configurations do with a mix of work."""
 
-    def __init__(self, evidence: Evidence, mix: Mapping[str, float] | None = None) -> None:
-        """Fit the greedy measurements of short prompts, or of whatever there is.
+    def __init__(self, cells: Sequence[Measurement], mix: Mapping[str, float] | None = None) -> None:
+        """Fit measurements, prompts of each length and each sampling by themselves: steps differ with both.
 
         Args:
-            evidence: All measurements.
-            mix: Share of requests by workload; equal if left out.
+            cells: Those that count.
+            mix: Shares of requests, as :func:`backends.sweep.mix.shares` has them.
         """
-        greedy = [one for one in evidence.measurements if one.sampling == GREEDY]
-        cells = [one for one in greedy if one.prompt == SHORT] or greedy
-        self.workloads = tuple(
-            name
-            for name in dict.fromkeys(one.workload for one in cells)
-            if mix is None or mix.get(name, 0.0) > 0.0
-        )
-        weights = np.array([1.0 if mix is None else mix[name] for name in self.workloads])
-        self.share = weights / weights.sum() if len(weights) else weights
-        self.tokens = np.array([_mean(cells, name, "output_tokens") or 1.0 for name in self.workloads])
-        self.prompts = np.array([_mean(cells, name, "prompt_tokens") for name in self.workloads])
+        of = shares(map(work, cells), mix)
+        self.works = tuple(of)
+        self.share = np.array(list(of.values()))
+        self.tokens = np.array([_mean(cells, one, "output_tokens") or 1.0 for one in self.works])
+        self.prompts = np.array([_mean(cells, one, "prompt_tokens") for one in self.works])
         self.most = max((one.concurrency for one in cells), default=1)
-        found = {who: fit([one for one in cells if candidate(one) == who]) for who in map(candidate, cells)}
-        self.known = {who: pace for who, pace in found.items() if pace is not None}
+        self.known: dict[Candidate, dict[Work, Pace]] = {}
+        for who in dict.fromkeys(map(candidate, cells)):
+            own = [one for one in cells if candidate(one) == who]
+            self.known[who] = {
+                one: pace
+                for one in self.works
+                if (pace := fit([each for each in own if _alike(each, one)])) and one.workload in pace.steps
+            }
 
     def serves_all(self, who: Candidate) -> bool:
-        """Whether every workload was measured with it at some load."""
-        return all(name in self.known[who].steps for name in self.workloads)
+        """Whether all kinds of work were measured with it at some load."""
+        return all(one in self.known[who] for one in self.works)
 
     def problem(self, fleet: Mapping[Candidate, int]) -> Problem:
         """The program's tables: servers that are alike are one that works so many times as fast.
@@ -114,15 +115,17 @@ class Paces:
             fleet: How many servers of each configuration.
         """
         sizes = np.unique(np.round(np.geomspace(1, self.most, _SIZES)))
-        time = np.ones((len(fleet), len(sizes), len(self.workloads)))
+        time = np.ones((len(fleet), len(sizes), len(self.works)))
         stay = np.ones_like(time)
-        allowed = np.zeros((len(fleet), len(self.workloads)), dtype=bool)
+        allowed = np.zeros((len(fleet), len(self.works)), dtype=bool)
         for b, (who, number) in enumerate(fleet.items()):
-            pace = self.known[who]
-            step = pace.seconds(sizes)
-            for w, name in enumerate(self.workloads):
-                if name in pace.steps:
-                    one = self.tokens[w] * pace.steps[name] * step / sizes + pace.prefill * self.prompts[w]
+            for w, kind in enumerate(self.works):
+                if (pace := self.known[who].get(kind)) is not None:
+                    step = pace.seconds(sizes)
+                    one = (
+                        self.tokens[w] * pace.steps[kind.workload] * step / sizes
+                        + pace.prefill * self.prompts[w]
+                    )
                     allowed[b, w], time[b, :, w] = True, one / number
                     stay[b, :, w] = one * sizes + PREFILL_STEPS * step
         return Problem(sizes, self.share, time, stay, float(self.share @ self.tokens), allowed)
@@ -138,12 +141,12 @@ def plan_fleet(
         choice: Made from them: what it excludes is not planned with.
         servers: How many there are.
         load: Requests in flight per server; within the measured loads.
-        mix: Share of requests by workload; equal if left out.
+        mix: Shares of requests, as :func:`backends.sweep.mix.shares` has them.
 
     Returns:
         The plan; None where no configuration was measured with every workload.
     """
-    paces = Paces(evidence, mix)
+    paces = Paces([one for one in evidence.measurements if work(one) in choice.works], mix)
     out = {one.candidate for one in choice.excluded}
     alone = sorted(
         (
@@ -158,7 +161,7 @@ def plan_fleet(
         return None
     homogeneous, _ = alone[0]
     fastest = [who for split, _ in alone[:MOST_CONTENDERS] for who in split.servers]
-    winning = [one.candidate for one in choice.winners if one.workload in paces.workloads]
+    winning = [one.candidate for one in choice.winners if one.work in paces.works]
     contenders = tuple(dict.fromkeys((*fastest, *winning)))
     step = max(1, servers // _SPLITS)
     splits = [
@@ -171,8 +174,8 @@ def plan_fleet(
     least = 1.0 + max(WORTH_IT, evidence.precision / 2.0)  # errors of the cells partly cancel
     worth = mixed is not None and mixed.tokens_per_second > homogeneous.tokens_per_second * least
     chosen = mixed if worth and mixed is not None else homogeneous
-    shares = next(found for split, found in (*alone, *splits) if split is chosen)
-    return FleetPlan(load, chosen, homogeneous, mixed, shares)
+    routed = next(found for split, found in (*alone, *splits) if split is chosen)
+    return FleetPlan(load, chosen, homogeneous, mixed, routed)
 
 
 def _solved(
@@ -182,17 +185,24 @@ def _solved(
         found = closed(paces.problem(fleet), load * sum(fleet.values()))
     except InfeasibleError:
         return None
-    shares = {
-        name: {who: float(found.flow[b, w] / found.flow[:, w].sum()) for b, who in enumerate(fleet)}
-        for w, name in enumerate(paces.workloads)
+    flow = {
+        name: found.flow[:, [one.workload == name for one in paces.works]].sum(axis=1)
+        for name in dict.fromkeys(one.workload for one in paces.works)
     }
-    return Split(dict(fleet), found.tokens_per_second), shares
+    split = {
+        name: {who: float(part / parts.sum()) for who, part in zip(fleet, parts, strict=True)}
+        for name, parts in flow.items()
+    }
+    return Split(dict(fleet), found.tokens_per_second), split
 
 
-def _mean(cells: Sequence[Measurement], workload: str, length: str) -> float:
-    """Mean length of the prompts of a workload, or of the answers: they are the target's, whatever drafts."""
-    known = [
-        (value, one.requests) for one in cells if one.workload == workload and (value := getattr(one, length))
-    ]
+def _alike(one: Measurement, kind: Work) -> bool:
+    """Whether a cell has prompts of this length and this sampling, of whichever workload."""
+    return (one.prompt, one.sampling) == (kind.prompt, kind.sampling)
+
+
+def _mean(cells: Sequence[Measurement], kind: Work, length: str) -> float:
+    """Mean length of prompts, or of answers: they are the target's, whatever drafts."""
+    known = [(value, one.requests) for one in cells if work(one) == kind and (value := getattr(one, length))]
     total = sum(number for _, number in known)
     return sum(value * number for value, number in known) / total if total else 0.0

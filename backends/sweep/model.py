@@ -54,6 +54,27 @@ class Candidate(NamedTuple):
 BASELINE: Final = Candidate("none")
 
 
+class Work(NamedTuple):
+    """A kind of requests; attributes as of :class:`Condition`."""
+
+    workload: str
+    prompt: str = SHORT
+    sampling: str = GREEDY
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether prompts are as they are and answers greedy."""
+        return self == Work(self.workload)
+
+    @property
+    def label(self) -> str:
+        """Its name in reports; what is usual is left out."""
+        words = [self.workload]
+        words += [self.prompt] if self.prompt != SHORT else []
+        words += [self.sampling] if self.sampling != GREEDY else []
+        return " ".join(words)
+
+
 class Condition(NamedTuple):
     """What the candidates are compared under.
 
@@ -68,6 +89,11 @@ class Condition(NamedTuple):
     concurrency: int
     prompt: str = SHORT
     sampling: str = GREEDY
+
+    @property
+    def work(self) -> Work:
+        """Of which kind its requests are."""
+        return Work(self.workload, self.prompt, self.sampling)
 
     @property
     def label(self) -> str:

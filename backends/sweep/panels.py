@@ -39,8 +39,7 @@ class Section:
 
 def sections(evidence: Evidence) -> Iterator[Section]:
     """All of them; those with nothing to show have no charts."""
-    cells = [one for one in evidence.measurements if one.sampling == GREEDY]
-    cells = [one for one in cells if one.prompt == SHORT] or cells
+    cells = _plainest(evidence.measurements)
     methods = tuple(dict.fromkeys(one.method for one in cells if not one.is_baseline))
     places = {method: place for place, method in enumerate(methods)}
     yield _by_length(cells, places)
@@ -48,6 +47,13 @@ def sections(evidence: Evidence) -> Iterator[Section]:
     yield _survival(evidence, cells)
     yield _cost(cells, places)
     yield _pareto(cells, places)
+
+
+def _plainest(cells: Sequence[Measurement]) -> list[Measurement]:
+    """Those of greedy answers to short prompts, or of the first other kind where there are none."""
+    kinds = {(one.prompt, one.sampling): None for one in cells}
+    kind = (SHORT, GREEDY) if (SHORT, GREEDY) in kinds else next(iter(kinds), None)
+    return [one for one in cells if (one.prompt, one.sampling) == kind]
 
 
 def _by_length(cells: Sequence[Measurement], places: dict[str, int]) -> Section:

@@ -194,11 +194,11 @@ class Plan:
         return found is not None and found.half_width <= self.settings.precision
 
     def _leads(self, candidate: Candidate, condition: Condition) -> bool:
-        """Whether a candidate is the best for another workload: it may be the one to serve all of them."""
+        """Whether a candidate is the best for other work: it may be the one to serve all of it."""
         return any(
             (best := self.best(one)) is not None and best[0] == candidate
             for one in self.conditions
-            if one._replace(workload=condition.workload) == condition
+            if one.concurrency == condition.concurrency
         )
 
     def _in_question(self, cell: Cell) -> bool:

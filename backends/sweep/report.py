@@ -68,7 +68,7 @@ class Report:
         )
 
 
-WINNERS = ("workload", "in flight", "prompts", "best", "speed-up (95 %)", "may be as fast")
+WINNERS = ("workload", "in flight", "prompts", "sampling", "best", "speed-up (95 %)", "may be as fast")
 CELLS = (
     "configuration", "workload", "in flight", "prompts", "sampling", "requests", "failed", "tokens/s (95 %)",
     "speed-up (95 %)", "accepted length", "acceptance", "TTFT p50 / p99 ms", "TPOT ms",
@@ -85,7 +85,8 @@ def _winners(choice: Choice) -> Iterator[tuple[str, ...]]:
         bounds = f" ({one.low:.2f}–{one.high:.2f})" if one.low is not None and one.high is not None else ""
         speedup = "–" if one.candidate.is_baseline else f"{one.speedup:.2f}{bounds}"
         tied = ", ".join(who.label for who in one.tied[:4]) + (" …" if len(one.tied) > 4 else "")
-        yield one.workload, str(one.concurrency), one.prompt, one.candidate.label, speedup, tied or "–"
+        where = one.workload, str(one.concurrency), one.prompt, one.sampling
+        yield *where, one.candidate.label, speedup, tied or "–"
 
 
 def _cell(one: Measurement) -> tuple[str, ...]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from backends.sweep.cost import late_share
-from backends.sweep.mix import candidate
-from backends.sweep.model import GREEDY, SHORT
-from backends.sweep.write import BASELINE_FROM, workloads_of_long_prompts
+from backends.sweep.mix import candidate, work
+from backends.sweep.write import BASELINE_FROM, changed_by_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +74,9 @@ def _gain(choice: Choice) -> str:
 
 def _by_load(choice: Choice) -> str:
     by_level = {
-        band: [one for one in choice.winners if one.concurrency == band.level and one.prompt == SHORT]
+        band: [
+            one for workload in choice.workloads if (one := choice.winner(workload, band.level)) is not None
+        ]
         for band in choice.bands
     }
     parts = []
@@ -94,7 +95,7 @@ def _by_load(choice: Choice) -> str:
             " The best draft length falls with the load, and the engine can follow by itself: a schedule of "
             f"N = {rows} sequences in the batch beats servers of fixed lengths."
         )
-    return found + "".join(f" Long prompts change it: {one}." for one in workloads_of_long_prompts(choice))
+    return found + "".join(f" Other requests change it: {one}." for one in changed_by_requests(choice))
 
 
 def _fleet(evidence: Evidence, choice: Choice, plans: Sequence[FleetPlan]) -> str:
@@ -112,7 +113,7 @@ def _fleet(evidence: Evidence, choice: Choice, plans: Sequence[FleetPlan]) -> st
     if not parts:
         return ""
     total = sum(plans[0].chosen.servers.values())
-    rest = _baseline_costs(choice, total) + _not_planned(evidence)
+    rest = _baseline_costs(choice, total) + _not_planned(evidence, choice)
     return f"For {total} servers: {'; '.join(parts)}.{rest}"
 
 
@@ -128,14 +129,16 @@ def _baseline_costs(choice: Choice, servers: int) -> str:
     )
 
 
-def _not_planned(evidence: Evidence) -> str:
+def _not_planned(evidence: Evidence, choice: Choice) -> str:
     """Which measurements a fleet plan leaves out of account."""
-    counts = {
-        "long prompts": sum(one.prompt != SHORT for one in evidence.measurements),
-        "sampled answers": sum(one.sampling != GREEDY for one in evidence.measurements),
-    }
-    what = listed([f"{number} measurements of {name}" for name, number in counts.items() if number])
-    return f" The plan rests on greedy answers to short prompts: {what} are not in it." if what else ""
+    left = [one for one in evidence.measurements if one.speedup is not None and work(one) not in choice.works]
+    if not left:
+        return ""
+    what = listed(list(dict.fromkeys(work(one).label for one in left)))
+    return (
+        f" {len(left)} measurements, of {what}, are not in the plan: no draft was measured with all of them, "
+        "so it rests on greedy answers to short prompts."
+    )
 
 
 def limited(found: Sequence[Role], servers: int) -> str:
@@ -174,7 +177,7 @@ def _uncertain(evidence: Evidence, choice: Choice) -> str:
 
 def _tie(one: Winner) -> str:
     others = listed([name(who) for who in one.tied[:2]], "or") or "others"
-    return f"{one.workload} at {one.concurrency}, where {others} may be as fast as {name(one.candidate)}"
+    return f"{one.work.label} at {one.concurrency}, where {others} may be as fast as {name(one.candidate)}"
 
 
 def _broken(evidence: Evidence, choice: Choice) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from backends.fleet_file import write_fleet
 from backends.manifests import to_yaml
 from backends.preflight.schedule import KEY as SCHEDULE
-from backends.sweep.model import BASELINE, SHORT, Candidate
+from backends.sweep.model import BASELINE, Candidate
 from gateway.core.features import WORKLOADS
 
 if TYPE_CHECKING:
@@ -199,14 +199,12 @@ def _scheduled(spec: LaunchSpec, choice: Choice) -> LaunchSpec:
     return replace(spec, draft_tokens=most, speculative={**spec.speculative, SCHEDULE: rows})
 
 
-def workloads_of_long_prompts(choice: Choice) -> list[str]:
-    """Workloads whose winner with long prompts is another one than with short ones, in words."""
+def changed_by_requests(choice: Choice) -> list[str]:
+    """Workloads whose winner is another one with long prompts or sampled answers, in words."""
     found = []
     for one in choice.winners:
-        short = choice.winner(one.workload, one.concurrency)
-        if one.prompt != SHORT and short is not None and short.candidate != one.candidate:
-            found.append(
-                f"{one.workload} with {one.prompt} prompts at {one.concurrency}: "
-                f"{one.candidate.label} instead of {short.candidate.label}"
-            )
+        plain = choice.winner(one.workload, one.concurrency)
+        if plain is not None and plain.work.is_plain and plain.candidate != one.candidate:
+            instead = f"{one.candidate.label} instead of {plain.candidate.label}"
+            found.append(f"{one.work.label} at {one.concurrency}: {instead}")
     return found

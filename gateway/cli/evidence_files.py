@@ -35,7 +35,7 @@ class Fleet:
 
     Attributes:
         servers: How many.
-        mix: Shares of requests by workload; None for equal ones.
+        mix: Shares of requests by workload or kind of work; None for equal ones.
         specs: How a server of each method is started; empty to write no fleet file.
         served_model: What they answer to.
         backends: Of a fleet that is there already.

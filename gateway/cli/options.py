@@ -48,7 +48,7 @@ def seconds(text: str) -> float:
 
 
 def mix(text: str, texts: Collection[str]) -> dict[str, float] | None:
-    """Shares of requests by workload; None if left out."""
+    """Shares of requests by workload or kind of work; None if left out."""
     if not text:
         return None
     found: dict[str, float] = {}

@@ -87,7 +87,7 @@ def sweep(
     mix: Annotated[
         str,
         typer.Option(
-            help="Shares of requests, such as code=3,chat=1; equal if left out.", show_default=False
+            help="Shares of requests, such as code=3,chat=1,chat 8k=1; equal if left out.", show_default=False
         ),
     ] = "",
     limit: Annotated[
@@ -148,7 +148,7 @@ def sweep(
         max_tokens=max_tokens,
         budget=options.seconds(budget),
         servers=servers,
-        mix=options.mix(mix, texts),
+        mix=options.mix(mix, dict.fromkeys([*texts, *(one.work.label for one in under)])),
         python=python,
         simulated=bool(simulate),
         limits=[options.limit(one, texts) for one in limit],

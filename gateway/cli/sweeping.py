@@ -51,7 +51,7 @@ class Asked:
         prompts: By workload and prompt length.
         budget: Seconds.
         servers: To plan a fleet for.
-        mix: Shares of requests by workload; None for equal ones.
+        mix: Shares of requests by workload or kind of work; None for equal ones.
         python: Interpreter that has vLLM.
         simulated: Whether the simulator is measured, in virtual time.
         limits: Work that must be served within a time per token.

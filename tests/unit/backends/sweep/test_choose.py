@@ -5,7 +5,8 @@ import pytest
 from backends.sweep.choose import NothingMeasuredError, choose, load_bands
 from backends.sweep.fleetplan import plan_fleet
 from backends.sweep.model import BASELINE, Candidate
-from backends.sweep.write import fleet, policy, workloads_of_long_prompts
+from backends.sweep.words import summary
+from backends.sweep.write import changed_by_requests, fleet, policy
 from gateway.core.fleet import Snapshot
 from gateway.policy.evidence import Evidence, Measurement, Range
 from gateway.policy.load import Loaded, load, load_policy
@@ -112,9 +113,51 @@ def test_nothing_to_choose_from_is_said(cells: tuple[Measurement, ...]) -> None:
         choose(evidence(*cells))
 
 
-def test_sampled_measurements_do_not_decide() -> None:
+def test_only_what_was_measured_of_the_baseline_too_decides() -> None:
     with pytest.raises(NothingMeasuredError):
         choose(evidence(cell(BASELINE, "code", 1.0), cell(MTP, "code", 2.0, sampling="sampled")))
+
+
+def test_sampled_answers_decide_where_nothing_else_was_measured() -> None:
+    cells = [cell(BASELINE, "code", 1.0, sampling="sampled"), cell(MTP, "code", 2.0, sampling="sampled")]
+    found = choose(evidence(*cells))
+    assert found.everywhere == MTP
+    code = found.winner("code", 8)
+    assert code is not None
+    assert (code.candidate, code.sampling) == (MTP, "sampled")
+    assert plan(evidence(*cells)).chosen.servers == {MTP: 8}
+
+
+LONG = [
+    cell(BASELINE, "code", 1.0, prompt="8k", output_tokens=400.0),
+    cell(MTP, "code", 1.1, prompt="8k", output_tokens=400.0),
+    cell(DFLASH, "code", 2.5, prompt="8k", output_tokens=400.0),
+]
+
+
+def test_long_prompts_weigh_as_much_as_short_ones_of_a_workload_if_nothing_else_is_said() -> None:
+    cells = [*table({MTP: {"code": 2.0}, DFLASH: {"code": 1.8}}), *LONG]
+    found = choose(evidence(*cells))
+    assert found.everywhere == DFLASH
+    assert [one.label for one in found.works] == ["code", "code 8k"]
+    assert plan(evidence(*cells)).homogeneous.servers == {DFLASH: 8}
+    mostly_short = {"code": 50.0, "code 8k": 1.0}
+    assert choose(evidence(*cells), mostly_short).everywhere == MTP
+    planned = plan_fleet(evidence(*cells), choose(evidence(*cells), mostly_short), 8, 8, mostly_short)
+    assert planned is not None
+    assert planned.homogeneous.servers == {MTP: 8}
+    assert planned.shares.keys() == {"code"}
+
+
+def test_without_a_draft_for_all_kinds_of_requests_short_and_greedy_ones_decide() -> None:
+    cells = [*table({MTP: {"code": 2.0}}), cell(BASELINE, "code", 1.0, prompt="8k"), LONG[2]]
+    found = choose(evidence(*cells))
+    assert found.everywhere == MTP
+    assert [one.label for one in found.works] == ["code"]
+    planned = plan(evidence(*cells))
+    assert planned.chosen.servers == {MTP: 8}
+    said = " ".join(summary(evidence(*cells), found, [planned]))
+    assert "2 measurements, of code 8k, are not in the plan" in said
 
 
 def test_bands_part_at_geometric_means() -> None:
@@ -237,7 +280,7 @@ def test_a_schedule_is_written_into_the_fleet() -> None:
 def test_long_prompts_with_another_winner_are_said() -> None:
     cells = [*table(ALIKE), cell(BASELINE, "code", 1.0, prompt="8k"), cell(DFLASH, "code", 2.0, prompt="8k")]
     found = choose(evidence(*cells))
-    assert workloads_of_long_prompts(found) == ["code with 8k prompts at 8: dflash-7 instead of mtp-3"]
+    assert changed_by_requests(found) == ["code 8k at 8: dflash-7 instead of mtp-3"]
 
 
 def flipping() -> Evidence:

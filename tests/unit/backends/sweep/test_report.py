@@ -129,7 +129,7 @@ def test_words_say_what_a_baseline_costs_and_what_no_plan_counts() -> None:
     assert (
         "at 5% of the output; the figures here are without it." in text
     )  # 1.8 times the baseline, 8 servers
-    assert "2 measurements of long prompts and 1 measurements of sampled answers are not in it" in text
+    assert "3 measurements, of code 8k and code sampled, are not in the plan" in text
     assert "not in it" not in said(evidence(*cells))
 
 
