@@ -2,19 +2,20 @@
 
 For each target a sweep in virtual time gives evidence, and the plan follows from it as in ``specroute sweep``. The
 fluid optimum over the true engines ranks every fleet of one configuration and every split in two; the best of them and
-the planned one are simulated on the same requests. Fleets of one configuration are routed by least requests, splits by
-what the sweep wrote for the learner.
+the planned one are simulated on the same requests, seed by seed. Fleets of one configuration are routed by least
+requests, splits by what the sweep wrote for the learner.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,11 +33,12 @@ from backends.sweep.results import Results
 from backends.sweep.setup import conditions, of_simulator
 from backends.sweep.virtual import VirtualServers
 from gateway.core.features import WORKLOADS
+from gateway.core.gain import student
 from gateway.policy.evidence import Machine
 from gateway.policy.prior import priors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from backends.fleetsim.model import Model
     from gateway.policy.evidence import Evidence
@@ -48,16 +50,34 @@ SINGLES, SPLITS = 2, 3
 """Fleets of one configuration and splits that are simulated beside the planned one, the best by the fluid optimum."""
 
 
+class Ratio(NamedTuple):
+    """A mean over seeds with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f}" + (f" ({self.low:.3f}–{self.high:.3f})" if self.low < self.high else "")
+
+
+def paired(one: Sequence[float], other: Sequence[float]) -> Ratio:
+    """One over another, seed by seed; without bounds of a single seed."""
+    logs = [math.log(first / second) for first, second in zip(one, other, strict=True)]
+    half = student(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
+    return Ratio(*(math.exp(fmean(logs) + side) for side in (0.0, -half, half)))
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One plan and what came of it; tokens/s are means over seeds.
+    """One plan and what came of it; tokens/s by seed.
 
     Attributes:
         load: Requests in flight a server.
         promised: Gain of the best split over one configuration by the plan's own reckoning.
         planned: Of the planned fleet.
-        single: Of the best fleet of one configuration.
-        split: Of the best split in two.
+        single: Of the fleet of one configuration that is the best over all seeds.
+        split: Of the split in two that is.
     """
 
     target: str
@@ -66,21 +86,21 @@ class Case:
     servers: int
     chosen: str
     promised: float
-    planned: float
+    planned: Sequence[float]
     best_single: str
-    single: float
+    single: Sequence[float]
     best_split: str
-    split: float
+    split: Sequence[float]
 
     @property
-    def of_single(self) -> float:
+    def of_single(self) -> Ratio:
         """Planned over the best fleet of one configuration."""
-        return self.planned / self.single
+        return paired(self.planned, self.single)
 
     @property
-    def of_best(self) -> float:
+    def of_best(self) -> Ratio:
         """Planned over the best of all."""
-        return self.planned / max(self.single, self.split)
+        return paired(self.planned, max(self.single, self.split, key=fmean))
 
 
 def swept(target: str, levels: Sequence[int] = LEVELS, settings: Settings | None = None) -> Evidence:
@@ -128,7 +148,7 @@ class Bench:
             for one in profiles.configurations(target)
             if one.cells
         }
-        self._known: dict[tuple[str, int, tuple[tuple[Candidate, int], ...]], float] = {}
+        self._known: dict[tuple[str, int, frozenset[tuple[Candidate, int]]], list[float]] = {}
 
     def optimum(self, fleet: Fleet, mix: str, clients: int) -> float:
         """Tokens/s that a fleet could give at most; servers that are alike work as one so many times as fast."""
@@ -136,11 +156,11 @@ class Bench:
         counts = np.array(list(fleet.values()), dtype=float)
         return fluid.closed(replace(own, time=own.time / counts[:, None, None]), clients).tokens_per_second
 
-    def simulated(self, fleet: Fleet, mix: str, clients: int) -> float:
-        """Tokens/s of a fleet under the gateway, mean over the seeds."""
-        key = mix, clients, tuple(fleet.items())
+    def simulated(self, fleet: Fleet, mix: str, clients: int) -> list[float]:
+        """Tokens/s of a fleet under the gateway, by seed."""
+        key = mix, clients, frozenset(fleet.items())
         if key not in self._known:
-            self._known[key] = fmean(self._run(fleet, mix, clients, seed) for seed in range(self.seeds))
+            self._known[key] = [self._run(fleet, mix, clients, seed) for seed in range(self.seeds)]
         return self._known[key]
 
     def _run(self, fleet: Fleet, mix: str, clients: int, seed: int) -> float:
@@ -184,12 +204,16 @@ class Bench:
         singles, splits = self.rivals(mix, clients, servers)
         by_single = {_named(one): self.simulated(one, mix, clients) for one in singles}
         by_split = {_named(one): self.simulated(one, mix, clients) for one in splits}
-        single, split = max(by_single, key=by_single.__getitem__), max(by_split, key=by_split.__getitem__)
+        single, split = max(by_single, key=_mean_of(by_single)), max(by_split, key=_mean_of(by_split))
         return Case(
             self.target, mix, load, servers,
             _named(plan.chosen.servers), plan.gain, self.simulated(plan.chosen.servers, mix, clients),
             single, by_single[single], split, by_split[split],
         )  # fmt: skip
+
+
+def _mean_of(known: Mapping[str, Sequence[float]]) -> Callable[[str], float]:
+    return lambda name: fmean(known[name])
 
 
 def _named(fleet: Fleet) -> str:
@@ -199,8 +223,9 @@ def _named(fleet: Fleet) -> str:
 def table(cases: Sequence[Case]) -> str:
     """Cases as Markdown."""
     rows = [
-        f"| {one.target.partition('/')[2]} | {one.mix} | {one.load} | {one.chosen} | {one.planned:,.0f} | "
-        f"{one.of_single:.3f} | {one.of_best:.3f} | {one.best_split if one.split > one.single else one.best_single} |"
+        f"| {one.target.partition('/')[2]} | {one.mix} | {one.load} | {one.chosen} | {fmean(one.planned):,.0f} | "
+        f"{one.of_single} | {one.of_best} | "
+        f"{one.best_split if fmean(one.split) > fmean(one.single) else one.best_single} |"
         for one in cases
     ]
     head = (
@@ -216,8 +241,8 @@ def main() -> None:
     parser.add_argument("--mixes", default=",".join(MIXES))
     parser.add_argument("--loads", default="8,32", help="requests in flight a server")
     parser.add_argument("--servers", type=int, default=4)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--window", type=float, default=150.0, help="virtual seconds")
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--window", type=float, default=60.0, help="virtual seconds")
     parser.add_argument(
         "--out", type=Path, default=Path(".bench-fleet-plan"), help="kept cases, and evidence"
     )
@@ -238,7 +263,7 @@ def main() -> None:
     kept = [Case(**json.loads(line)) for file in sorted(args.out.glob("*.jsonl")) for line in file.open()]
     print(table(kept))
     print(
-        f"\nworst: {min(one.of_single for one in kept):.3f} of the best of one, {min(one.of_best for one in kept):.3f} of all"
+        f"\nworst: {min(one.of_single for one in kept)} of the best of one, {min(one.of_best for one in kept)} of all"
     )
 
 
