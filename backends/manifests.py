@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 
 from backends.checkpoint import is_path
 from backends.placement import place
-from backends.render import VISIBLE, arguments, environment
+from backends.render import VISIBLE, arguments, environment, key_from
+from backends.spec import API_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,10 @@ IMAGES: Final[dict[str, str]] = {
 
 _ANYWHERE: Final = "0.0.0.0"
 _MODELS: Final = "/models"
+_KEYS: Final = "vllm-keys"
+"""Secret that holds the servers' keys by the names of their variables."""
+_TLS: Final = ("ssl-certfile", "ssl-keyfile", "ssl-ca-certs")
+"""Flags that name files of the machine that a server runs on."""
 _PORT: Final = 8000
 _MINUTES_TO_START: Final = 60
 _LONGEST_NAME: Final = 63
@@ -60,6 +65,11 @@ def _folders(spec: LaunchSpec) -> dict[str, str]:
     }
 
 
+def _tls_files(spec: LaunchSpec) -> dict[str, str]:
+    """Files of its certificate by the flags that name them, each with its place on this machine in full."""
+    return {flag: str(Path(str(spec.flags[flag])).absolute()) for flag in _TLS if flag in spec.flags}
+
+
 def compose(specs: Sequence[LaunchSpec], platform: Platform) -> str:
     """A Compose file with a service for each server, on the ports of their URLs.
 
@@ -81,19 +91,24 @@ def _service(spec: LaunchSpec, platform: Platform, gpus: tuple[int, ...]) -> dic
     if spec.scheme == "https":  # its certificate is for the name by which others reach it
         context = "context=ssl._create_unverified_context()"
         probe = f"import ssl, urllib.request as u; u.urlopen({url}, {context})"
-    folders = _folders(spec)
+    folders, files = _folders(spec), _tls_files(spec)
     words = [folders.get(spec.target, spec.target)]
-    words += arguments(replace(spec, draft=folders.get(spec.draft or "", spec.draft)), host=_ANYWHERE)
+    inside = replace(spec, draft=folders.get(spec.draft or "", spec.draft), args={**spec.flags, **files})
+    words += arguments(inside, host=_ANYWHERE)
     env = environment(spec, platform, gpus)
     service: dict[str, Any] = {
         "image": _literal(_image(spec, platform)),
         "entrypoint": ["vllm", "serve"],
         "command": [_literal(word) for word in words],
-        "environment": {**{name: _literal(value) for name, value in env.items()}, "HF_HOME": _MODELS},
+        "environment": {
+            **{name: _literal(value) for name, value in env.items()},
+            **({API_KEY: f"${{{variable}:?}}"} if (variable := key_from(spec)) else {}),
+            "HF_HOME": _MODELS,
+        },
         "ports": [f"127.0.0.1:{spec.port}:{spec.port}"],
         "volumes": [
             f"${{HF_HOME:-./models}}:{_MODELS}",
-            *(f"{place}:{place}:ro" for place in map(_literal, folders.values())),
+            *(f"{place}:{place}:ro" for place in map(_literal, (*folders.values(), *files.values()))),
         ],
         "ipc": "host",
         "restart": "unless-stopped",
@@ -125,10 +140,12 @@ def _literal(text: str) -> str:
 
 
 def kubernetes(specs: Sequence[LaunchSpec], platform: Platform) -> str:
-    """A Deployment and a Service for each server. Models come from a volume claim named ``models``.
+    """A Deployment and a Service for each server.
+
+    Models come from a volume claim named ``models``, keys from a secret named ``vllm-keys``.
 
     Raises:
-        NotRenderableError: A server has no image, or a checkpoint is a folder of this machine.
+        NotRenderableError: A server has no image, or a checkpoint or a certificate lies on this machine.
     """
     names = kubernetes_names([spec.name for spec in specs])
     documents: list[Any] = []
@@ -138,6 +155,12 @@ def kubernetes(specs: Sequence[LaunchSpec], platform: Platform) -> str:
                 wrong = f"no other machine has the folder {folder}"
                 raise NotRenderableError(
                     f"{spec.name}: {wrong}; name an id, or a folder of the claim in {_MODELS}"
+                )
+        for file in _tls_files(spec).values():
+            if not file.startswith(f"{_MODELS}/"):
+                wrong = f"no other machine has the file {file}"
+                raise NotRenderableError(
+                    f"{spec.name}: {wrong}; name one of the claim in {_MODELS}, or leave TLS to the cluster"
                 )
         documents += (_deployment(spec, platform, names[spec.name]), _kube_service(spec, names[spec.name]))
     return "---\n".join(map(to_yaml, documents))
@@ -186,6 +209,7 @@ def _deployment(spec: LaunchSpec, platform: Platform, name: str) -> dict[str, An
     words = arguments(spec, host=_ANYWHERE)
     words[words.index("--port") + 1] = str(_PORT)
     env = {**environment(spec, platform), "HF_HOME": _MODELS}
+    keys = [variable] if (variable := key_from(spec)) else []
     secure = {"scheme": "HTTPS"} if spec.scheme == "https" else {}
     health = {"httpGet": {"path": "/health", "port": "http", **secure}}
     container: dict[str, Any] = {
@@ -193,7 +217,13 @@ def _deployment(spec: LaunchSpec, platform: Platform, name: str) -> dict[str, An
         "image": _image(spec, platform),
         "command": ["vllm", "serve"],
         "args": [_unexpanded(word) for word in (spec.target, *words)],
-        "env": [{"name": key, "value": _unexpanded(value)} for key, value in env.items()],
+        "env": [
+            *({"name": key, "value": _unexpanded(value)} for key, value in env.items()),
+            *(
+                {"name": API_KEY, "valueFrom": {"secretKeyRef": {"name": _KEYS, "key": variable}}}
+                for variable in keys
+            ),
+        ],
         "ports": [{"name": "http", "containerPort": _PORT}],
         "startupProbe": {**health, "periodSeconds": 10, "failureThreshold": _MINUTES_TO_START * 6},
         "readinessProbe": {**health, "periodSeconds": 5},

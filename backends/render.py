@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from backends.flags import Kind, listed
+from backends.spec import API_KEY
 from backends.versions import at_least
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ def environment(spec: LaunchSpec, platform: Platform, gpus: Sequence[int] = ()) 
     return env
 
 
+def key_from(spec: LaunchSpec) -> str | None:
+    """Variable whose value the server is given as its API key; None where it has none, or is given it."""
+    return None if spec.gives_key else spec.api_key_env
+
+
 def argv(
     spec: LaunchSpec, python: str, *, version: str | None = None, known: Collection[str] | None = None
 ) -> list[str]:
@@ -143,7 +149,7 @@ def argv(
 
 def shell(spec: LaunchSpec, platform: Platform, python: str, gpus: Sequence[int] = ()) -> str:
     """One command of a shell that starts the server; arguments as of :func:`environment` and :func:`argv`."""
-    env = environment(spec, platform, gpus).items()
-    return " ".join(
-        [*(f"{name}={shlex.quote(value)}" for name, value in env), shlex.join(argv(spec, python))]
-    )
+    env = [f"{name}={shlex.quote(value)}" for name, value in environment(spec, platform, gpus).items()]
+    if variable := key_from(spec):
+        env.append(f'{API_KEY}="${variable}"')
+    return " ".join([*env, shlex.join(argv(spec, python))])

@@ -23,6 +23,8 @@ _MAX_IN_FLIGHT: Final[int] = BackendSection.model_fields["max_in_flight"].defaul
 _DIGITS: Final = 9
 """More than any count has."""
 _PORTS: Final = {"http": 80, "https": 443}
+API_KEY: Final = "VLLM_API_KEY"
+"""Variable in which vLLM finds its API key; its flag goes before."""
 _TRUE: Final = ("true", "1", "yes", "on", "y", "t")
 """What vLLM reads as true."""
 
@@ -160,6 +162,16 @@ class LaunchSpec:
             replicas = 1 if alone else flags.get("data-parallel-size")
         slices = whole(flags.get("prefill-context-parallel-size")) or 1
         return self.tensor_parallel * self.stages * slices * (whole(replicas) or 1)
+
+    @property
+    def certificate(self) -> str:
+        """File of the certificate that it shows; empty if it shows none."""
+        return str(self.flags.get("ssl-certfile", ""))
+
+    @property
+    def gives_key(self) -> bool:
+        """Whether its flags or variables hold its API key, and not only :attr:`api_key_env` names it."""
+        return "api-key" in self.flags or API_KEY in self.env
 
     @property
     def url(self) -> str:

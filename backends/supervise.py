@@ -9,9 +9,13 @@ import signal
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
+from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
+import anyio
 import httpx
+
+from backends.reach import UnreadableCertificateError, client, disbelief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,14 +36,18 @@ class Command:
         url: Where it answers once it is ready.
         served_model: What it then lists as a model.
         log: File that its output is appended to.
+        key: Its API key; empty for none.
+        certificate: File of its certificate, where its URL is ``https``; empty if an authority's is known.
     """
 
     name: str
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     url: str
     served_model: str
     log: Path
+    key: str = field(default="", repr=False)
+    certificate: str = ""
 
 
 class Event(StrEnum):
@@ -52,6 +60,8 @@ class Event(StrEnum):
     ENDED = "ended"
     """It was ready once; it is started again after a while."""
     STOPPED = "stopped"
+    UNLOGGED = "not logged"
+    """Its output is no longer written into its log; it runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,7 @@ class Patience:
     Attributes:
         ready: From the start to readiness: weights are loaded and kernels compiled.
         stop: From SIGTERM to SIGKILL.
+        answer: For one look at a server that is not ready.
         poll: Between two looks at a server that is not ready.
         backoff: Before the first restart; doubled with each, up to ``longest_backoff``.
         steady: After so long a life the back-off begins anew.
@@ -68,10 +79,15 @@ class Patience:
 
     ready: float = 3600.0
     stop: float = 30.0
+    answer: float = 5.0
     poll: float = 0.5
     backoff: float = 1.0
     longest_backoff: float = 60.0
     steady: float = 120.0
+
+
+class _NeverReadyError(Exception):
+    """What a server answers will not change, however long one waits; the text says why."""
 
 
 @dataclass(slots=True)
@@ -112,7 +128,6 @@ class Supervisor:
         self._patience = patience or Patience()
         self._stopping = asyncio.Event()
         self._group = asyncio.TaskGroup()
-        self._client = httpx.AsyncClient(timeout=5.0, trust_env=False)
 
     async def __aenter__(self) -> Self:
         """Start the first servers; see :meth:`ready` for when all of them are."""
@@ -125,7 +140,6 @@ class Supervisor:
         """Stop all servers and wait for their ends."""
         self._stopping.set()
         await self._group.__aexit__(None, None, None)
-        await self._client.aclose()
 
     async def ready(self) -> list[str]:
         """Wait until each server is ready or has failed. Gives the names of those that are ready."""
@@ -159,6 +173,8 @@ class Supervisor:
                     await asyncio.wait_for(self._stopping.wait(), pause)
                 pause = min(2 * pause, self._patience.longest_backoff)
         finally:
+            # However this task ends: nobody else ends what it started.
+            _kill(server)
             server.done.set()
 
     async def _start(self, server: _Server) -> bool:
@@ -179,18 +195,28 @@ class Supervisor:
             return False
         finally:
             os.close(writing)
+        try:
+            return await self._becomes_ready(server, server.process)
+        except (_NeverReadyError, UnreadableCertificateError) as error:
+            self._fail(server, str(error))
+            return False
+
+    async def _becomes_ready(self, server: _Server, process: asyncio.subprocess.Process) -> bool:
+        command = server.command
         clock = asyncio.get_running_loop()
         deadline = clock.time() + self._patience.ready
-        while server.process.returncode is None and not self._stopping.is_set():
-            if await self._answers(command):
-                self._tell(command.name, Event.READY, command.url)
-                return True
-            if clock.time() > deadline:
-                self._fail(server, f"not ready after {self._patience.ready:g} s")
-                return False
-            await self._pause(server.process)
+        async with client(key=command.key, certificate=command.certificate) as asking:
+            while process.returncode is None and not self._stopping.is_set():
+                lacks = await _lacks(asking, command, self._patience.answer)
+                if lacks is None:
+                    self._tell(command.name, Event.READY, command.url)
+                    return True
+                if clock.time() > deadline:
+                    self._fail(server, f"not ready after {self._patience.ready:g} s: {lacks}")
+                    return False
+                await self._pause(process)
         if not self._stopping.is_set():
-            self._fail(server, f"exit code {server.process.returncode} before it was ready")
+            self._fail(server, f"exit code {process.returncode} before it was ready")
         return False
 
     def _fail(self, server: _Server, why: str) -> None:
@@ -201,17 +227,6 @@ class Supervisor:
         """Wait a moment, or less if the process ends."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), self._patience.poll)
-
-    async def _answers(self, command: Command) -> bool:
-        """Whether the server is healthy and lists its model."""
-        try:
-            health = await self._client.get(f"{command.url}/health")
-            if health.status_code != httpx.codes.OK:
-                return False
-            models = (await self._client.get(f"{command.url}/v1/models")).json()
-            return command.served_model in [model["id"] for model in models["data"]]
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
-            return False
 
     async def _ended(self, server: _Server) -> None:
         """Wait until the server ends, or is to be stopped."""
@@ -235,9 +250,7 @@ class Supervisor:
             process.terminate()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), self._patience.stop)
-        # What is left of its session: workers that outlived it, or itself if it does not listen.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(server)
         await process.wait()
         if alive and self._stopping.is_set():
             self._tell(server.command.name, Event.STOPPED, f"exit code {process.returncode}")
@@ -247,13 +260,84 @@ class Supervisor:
         output = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(output)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
-        with contextlib.closing(transport), server.command.log.open("ab") as log:
+        with contextlib.closing(transport), contextlib.closing(_Log(server.command, self._tell)) as log:
             rest = b""
             while piece := await output.read(65536):
                 log.write(piece)
-                log.flush()
                 *lines, rest = (rest + piece).split(b"\n")
                 for written in lines:
                     text = written.decode(errors="replace").rstrip()
                     server.tail.append(text)
                     self._line(server.command.name, text)
+
+
+class _Log:
+    """The log of a server, for as long as it can be written; that it cannot ends no server."""
+
+    def __init__(self, command: Command, tell: Callable[[str, Event, str], None]) -> None:
+        self._command = command
+        self._tell = tell
+        self._file: FileIO | None = None
+        try:
+            self._file = FileIO(command.log, "ab")
+        except OSError as error:
+            self._lost(error)
+
+    def write(self, piece: bytes) -> None:
+        """Append, or say once why that cannot be done."""
+        if self._file is None:
+            return
+        try:
+            while piece := piece[self._file.write(piece) :]:
+                pass
+        except OSError as error:
+            self.close()
+            self._lost(error)
+
+    def close(self) -> None:
+        """Close it; more than once does no harm."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _lost(self, error: OSError) -> None:
+        self._tell(self._command.name, Event.UNLOGGED, f"{self._command.log}: {error.strerror}")
+
+
+def _kill(server: _Server) -> None:
+    """End what is left of a server's session: workers that outlived it, or itself if it does not listen."""
+    if server.process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.process.pid, signal.SIGKILL)
+
+
+async def _lacks(asking: httpx.AsyncClient, command: Command, within: float) -> str | None:
+    """What a server lacks to be ready, in words; None once it is healthy and lists its model.
+
+    Raises:
+        _NeverReadyError: It is there, and nobody with this key and these certificates will be served.
+    """
+    try:
+        # One limit on the whole: httpx's own starts anew with every byte.
+        with anyio.fail_after(within):
+            health = await asking.get(f"{command.url}/health")
+            if health.status_code != httpx.codes.OK:
+                return f"it answers /health with {health.status_code}"
+            listing = await asking.get(f"{command.url}/v1/models")
+        if listing.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            wrong = (
+                "does not take the key it was shown" if command.key else "asks for a key, and has none here"
+            )
+            raise _NeverReadyError(f"it {wrong}; set api_key_env to the variable that holds it")
+        models = [str(model["id"]) for model in listing.json()["data"]]
+    except httpx.HTTPError as error:
+        if why := disbelief(error):
+            raise _NeverReadyError(f"its certificate is not believed: {why}") from None
+        return f"{command.url} does not answer"
+    except TimeoutError:
+        return f"{command.url} does not answer"
+    except (ValueError, KeyError, TypeError):
+        return "it lists no models"
+    if command.served_model in models:
+        return None
+    return f"it lists the models {', '.join(models)} and not {command.served_model}"

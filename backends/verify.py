@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -14,11 +15,12 @@ from backends.observed import digest, read
 from backends.preflight.adaptive import check_answers
 from backends.preflight.finding import Finding
 from backends.preflight.schedule import KEY as SCHEDULE
+from backends.reach import UnreadableCertificateError, client
 from backends.render import REQUEST_METRICS_SINCE
 from backends.versions import at_least, release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from backends.observed import Observed
     from backends.spec import LaunchSpec
@@ -44,6 +46,7 @@ class Verifier:
         self,
         *,
         launched: str | None = None,
+        env: Mapping[str, str] | None = None,
         timeout: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -51,22 +54,34 @@ class Verifier:
 
         Args:
             launched: Version of the vLLM that they were started with; None if it is not known.
+            env: Environment that holds their keys; that of this process if left out.
             timeout: Seconds for one call.
             transport: Of the calls, if not the usual one.
         """
-        # One limit on the whole of a call: httpx's own starts anew with every byte.
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None), trust_env=False, transport=transport)
+        self._env = os.environ if env is None else env
         self._timeout = timeout
+        self._transport = transport
         self._launched = launched
+        self._clients: dict[str, httpx.AsyncClient] = {}
         self._seen: dict[str, dict[str, object]] = {}
 
     async def __aenter__(self) -> Self:
-        """Open the client."""
+        """Open nothing yet: there is one client for each server."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the client."""
-        await self._client.aclose()
+        """Close the clients."""
+        for one in self._clients.values():
+            await one.aclose()
+
+    def _client(self, spec: LaunchSpec) -> httpx.AsyncClient:
+        # The key and the certificate are each server's own.
+        known = self._clients.get(spec.name)
+        if known is None:
+            key = self._env.get(spec.api_key_env or "")
+            known = client(key=key, certificate=spec.certificate, transport=self._transport)
+            self._clients[spec.name] = known
+        return known
 
     async def observe(self, spec: LaunchSpec) -> Observed:
         """Ask a server what it is; what it does not answer is left out."""
@@ -93,21 +108,21 @@ class Verifier:
         return findings
 
     async def _get(self, spec: LaunchSpec, path: str) -> bytes | None:
-        return await self._answer("GET", f"{spec.url}{path}")
+        return await self._answer(spec, "GET", path)
 
     async def _json(self, spec: LaunchSpec, path: str) -> Any:  # noqa: ANN401 - JSON
         return _parsed(await self._get(spec, path))
 
     async def _probe(self, spec: LaunchSpec) -> Any:  # noqa: ANN401 - JSON
         body = {"model": spec.served_model, "prompt": "1 2 3", "max_tokens": PROBE_TOKENS, "temperature": 0}
-        return _parsed(await self._answer("POST", f"{spec.url}/v1/completions", body))
+        return _parsed(await self._answer(spec, "POST", "/v1/completions", body))
 
-    async def _answer(self, verb: str, url: str, body: object = None) -> bytes | None:
+    async def _answer(self, spec: LaunchSpec, verb: str, path: str, body: object = None) -> bytes | None:
         """What is answered with 200."""
         try:
             with anyio.fail_after(self._timeout):
-                response = await self._client.request(verb, url, json=body)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError):
+                response = await self._client(spec).request(verb, f"{spec.url}{path}", json=body)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, UnreadableCertificateError):
             return None
         return response.content if response.status_code == httpx.codes.OK else None
 

@@ -12,6 +12,7 @@ from backends.preflight.method import check_method
 from backends.preflight.models import check_models
 from backends.preflight.options import check_options
 from backends.preflight.place import check_fleet
+from backends.preflight.reach import check_reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ def preflight(specs: Sequence[LaunchSpec], machine: Machine) -> list[Finding]:
             findings += check_options(spec, machine)
             findings += check_flags(spec, machine)
             findings += check_environment(spec)
+            findings += check_reach(spec, machine)
             findings += check_models(spec, machine)
     findings += check_fleet(specs, machine)
     places = {spec.name: place for place, spec in enumerate(specs)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from backends.preflight.finding import Finding
+from backends.preflight.reach import NAME
 from backends.render import VISIBLE
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from backends.spec import LaunchSpec
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _RENUMBER: Final = (*VISIBLE.values(), "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 """Variables that pick GPUs, or give those that others pick other numbers."""
 _RUNNER: Final = "VLLM_USE_V2_MODEL_RUNNER"
@@ -22,7 +21,7 @@ _RUNNER: Final = "VLLM_USE_V2_MODEL_RUNNER"
 def check_environment(spec: LaunchSpec) -> Iterator[Finding]:
     """Findings about ``launch.env`` and about texts that no process can be started with."""
     for variable in spec.env:
-        if not _NAME.fullmatch(variable):
+        if not NAME.fullmatch(variable):
             wrong = f"{variable!r} cannot be the name of an environment variable"
             yield Finding(spec.name, wrong, "use letters, digits and '_', no digit first")
         elif variable in _RENUMBER:

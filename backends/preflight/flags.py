@@ -46,7 +46,6 @@ def check_flags(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
             yield Finding(spec.name, f"the flags {other} and {written} are one", "keep one of them")
         seen.setdefault(read, written)
     yield from _counts(spec)
-    yield from _reachable(spec)
     if spec.speculates or METRICS in spec.flags:
         yield from _acceptance(spec, machine)
     if "config" in spec.flags:
@@ -126,20 +125,6 @@ def _counts(spec: LaunchSpec) -> Iterator[Finding]:
     if (nodes := spec.flags.get(_NODES, 1)) not in (1, "1"):
         wrong = f"it is spread over {nodes} machines, and only what runs on one is started"
         yield Finding(spec.name, wrong, f"remove {_NODES}, or start it by other means")
-
-
-def _reachable(spec: LaunchSpec) -> Iterator[Finding]:
-    """Whether the gateway can talk to it at its url, with its key."""
-    certificate = {"ssl-certfile", "ssl-keyfile"} <= spec.flags.keys()
-    if (spec.scheme == "https") != certificate:
-        wrong, right = "its url says http, and it is started with a certificate", "write https in its url"
-        if spec.scheme == "https":
-            wrong = "its url says https, and it is started without a certificate"
-            right = "set args ssl-certfile and ssl-keyfile, or write http"
-        yield Finding(spec.name, wrong, right)
-    if ("api-key" in spec.flags or "VLLM_API_KEY" in spec.env) and not spec.api_key_env:
-        wrong = "it asks for a key, and the gateway has none to show"
-        yield Finding(spec.name, wrong, "name the variable that holds the key in api_key_env")
 
 
 def _acceptance(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:

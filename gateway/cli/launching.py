@@ -14,6 +14,7 @@ from backends import render
 from backends.fleet_file import write_fleet
 from backends.machine import allowed
 from backends.placement import place
+from backends.spec import API_KEY
 from backends.supervise import Command, Event, Supervisor
 from backends.verify import Verifier
 
@@ -99,13 +100,21 @@ class Launching:
                 argv=tuple(
                     render.argv(spec, engine.python, version=engine.version, known=engine.flags or None)
                 ),
-                env=os.environ | render.environment(spec, self._machine.platform, gpus.get(spec.name, ())),
+                env=self._environment(spec, gpus.get(spec.name, ())),
                 url=spec.url,
                 served_model=spec.served_model,
                 log=self._logs / f"{spec.name}.log",
+                key=os.environ.get(spec.api_key_env or "", ""),
+                certificate=spec.certificate,
             )
             for spec in self._specs
         ]
+
+    def _environment(self, spec: LaunchSpec, gpus: Sequence[int]) -> dict[str, str]:
+        env = os.environ | render.environment(spec, self._machine.platform, gpus)
+        if variable := render.key_from(spec):
+            env[API_KEY] = os.environ[variable]
+        return env
 
     def _hand_over(self, running: Sequence[LaunchSpec]) -> None:
         if self._write is None:

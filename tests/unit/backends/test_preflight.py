@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,9 @@ from backends.spec import LaunchSpec, from_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+CERTIFICATE = Path(__file__).parents[2] / "fixtures/tls/localhost.pem"
+SIGNED = CERTIFICATE.with_name("signed.pem")
 KNOWN = frozenset(one.engine for one in methods().values() if one.engine)
 ENGINE = Engine("python", "0.32.0", "rocm", KNOWN, frozenset({"arctic_inference"}))
 GPUS = tuple(Gpu(index, "AMD Instinct MI300X gfx942", 196_592, 300) for index in range(8))
@@ -629,13 +631,67 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "set args ssl-certfile and ssl-keyfile, or write http"),
     ),
     (
-        "a certificate without https", server("none", args={"ssl-certfile": "c", "ssl_keyfile": "k"}), MACHINE,
+        "a certificate without https", server("none", args={"ssl-certfile": "c", "ssl_keyfile": "k"}), Machine("rocm"),
         "its url says http, and it is started with a certificate; write https in its url",
+    ),
+    (
+        "a certificate that holds its key without https", server("none", args={"ssl-certfile": str(CERTIFICATE)}), MACHINE,
+        "its url says http, and it is started with a certificate; write https in its url",
+    ),
+    (
+        "a key of no certificate", server("none", args={"ssl-keyfile": "k"}), MACHINE,
+        "it has ssl-keyfile and no ssl-certfile; set both, or neither",
+    ),
+    (
+        "a certificate that is not there", server("none", scheme="https", args={"ssl-certfile": "/c", "ssl-keyfile": "/k"}), MACHINE,
+        "its certificate cannot be used: /c and /k: No such file or directory; name the files of one",
+    ),
+    (
+        "a certificate that is none", server("none", scheme="https", args={"ssl-certfile": __file__}), MACHINE,
+        f"its certificate cannot be used: {__file__}: they are no certificate and its key; name the files of one",
+    ),
+    (
+        "a certificate of another key",
+        server("none", scheme="https", args={"ssl-certfile": str(CERTIFICATE), "ssl-keyfile": str(SIGNED)}), MACHINE,
+        (f"its certificate cannot be used: {CERTIFICATE} and {SIGNED}: they are no certificate and its key; "
+        "name the files of one"),
+    ),
+    (
+        "certificates of whoever calls", server("none", scheme="https", args={"ssl-certfile": str(CERTIFICATE), "ssl-cert-reqs": 2}), MACHINE,
+        "it asks whoever calls for a certificate, and the gateway has none to show; remove ssl-cert-reqs",
     ),
     (
         "a key that the gateway lacks", server("none", env={"VLLM_API_KEY": "k"}), MACHINE,
         ("it asks for a key, and the gateway has none to show; "
         "name the variable that holds the key in api_key_env"),
+    ),
+    (
+        "a key that it would inherit", server("none"), replace(MACHINE, env={"VLLM_API_KEY": "k"}),
+        ("it asks for a key, and the gateway has none to show; "
+        "name the variable that holds the key in api_key_env, or unset VLLM_API_KEY here"),
+    ),
+    (
+        "a key that is not set", server("none", api_key_env="KEY"), MACHINE,
+        "the variable KEY, which holds its key, is not set; set it before the start",
+    ),
+    (
+        "a key in place of its variable", server("none", api_key_env="sk-hidden"), MACHINE,
+        ("what api_key_env names cannot be an environment variable; "
+        "name the variable that holds the key in api_key_env, not the key itself"),
+    ),
+    (
+        "a key with the end of its line", server("none", api_key_env="KEY"), replace(MACHINE, env={"KEY": "hidden\n"}),
+        "the key in KEY has a line break or another character that cannot be sent; set it to the bare key",
+    ),
+    (
+        "two keys", server("none", api_key_env="KEY", env={"VLLM_API_KEY": "another"}), replace(MACHINE, env={"KEY": "hidden"}),
+        ("the key in KEY is not the one that it is started with; "
+        "set KEY to that, or remove the other from 'launch'"),
+    ),
+    (
+        "a key for all to read", server("none", api_key_env="KEY", args={"api-key": "hidden"}), replace(MACHINE, env={"KEY": "hidden"}),
+        ("warning: its key stands on its command line, where all on its machine can read it; "
+        "remove api-key: it is started with the key that api_key_env names"),
     ),
     (
         "a variable that is none", server("none", env={"A-B": "1"}), MACHINE,
@@ -1168,3 +1224,30 @@ def test_every_recipe_passes(name: str, machine: Machine) -> None:
 def test_a_recipe_passes_on_its_own_hardware() -> None:
     recipe = recipes()["qwen3.6-35b-a3b"]
     assert checked(list(from_recipe(recipe, ["none", "mtp", "dflash"])), MACHINE) == []
+
+
+def test_a_key_and_a_certificate_that_fit_pass() -> None:
+    machine = replace(MACHINE, env={"KEY": "hidden", "VLLM_API_KEY": "of somebody else"})
+    spec = server("none", scheme="https", api_key_env="KEY", args={"ssl-certfile": str(CERTIFICATE)})
+    assert found(spec, machine, replace(BASE, api_key_env="KEY")) == []
+
+
+def test_what_only_the_machine_of_the_server_has_is_not_looked_for_elsewhere() -> None:
+    args: dict[str, Any] = {"ssl-certfile": "/etc/tls/c.pem", "ssl-keyfile": "/etc/tls/k.pem"}
+    (key,) = [
+        one
+        for one in told(server("none", scheme="https", api_key_env="KEY", args=args), Machine("rocm"))
+        if "KEY" in one.wrong
+    ]
+    assert key.unchecked
+    assert found(server("none", scheme="https", api_key_env="KEY", args=args), Machine("rocm")) == []
+
+
+def test_nobody_is_asked_for_the_password_of_a_key() -> None:
+    args = {"ssl-certfile": str(CERTIFICATE), "ssl-keyfile": str(CERTIFICATE.with_name("encrypted.pem"))}
+    assert found(server("none", scheme="https", args=args)) == [
+        (
+            "the key of its certificate is encrypted, and nobody is there to type the password; "
+            "name a key without a password in ssl-keyfile"
+        )
+    ]

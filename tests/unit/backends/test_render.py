@@ -290,6 +290,43 @@ def test_any_names_are_made_fit_for_kubernetes(names: list[str]) -> None:
     assert all(re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in made)
 
 
+def test_a_key_is_handed_in_by_the_name_of_its_variable() -> None:
+    spec = LaunchSpec("a", "t", "t", api_key_env="KEY")
+    assert render.shell(spec, "cpu", "python").startswith('VLLM_API_KEY="$KEY" python -m ')
+    service = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]
+    assert service["environment"]["VLLM_API_KEY"] == "${KEY:?}"
+    deployment, _ = YAML(typ="safe").load_all(manifests.kubernetes([spec], "rocm"))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["env"][-1] == {
+        "name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": "vllm-keys", "key": "KEY"}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [{"env": {"VLLM_API_KEY": "k"}}, {"args": {"api_key": "k"}}])
+def test_a_key_that_is_written_out_is_not_handed_in_twice(more: dict[str, dict[str, Scalar]]) -> None:
+    spec = LaunchSpec("a", "t", "t", api_key_env="KEY", **more)  # type: ignore[arg-type]
+    assert "$KEY" not in render.shell(spec, "cpu", "python")
+    assert "${KEY" not in manifests.compose([spec], "rocm")
+    assert "secretKeyRef" not in manifests.kubernetes([spec], "rocm")
+
+
+def test_a_certificate_goes_into_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    args: dict[str, Scalar] = {"ssl_certfile": "own/$c.pem", "ssl-keyfile": "/etc/k.pem"}
+    spec = LaunchSpec("a", "t", "t", scheme="https", args=args)
+    service = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]
+    place = f"{tmp_path}/own/$$c.pem"
+    assert service["volumes"][1:] == [f"{place}:{place}:ro", "/etc/k.pem:/etc/k.pem:ro"]
+    words = service["command"]
+    assert words[words.index("--ssl-certfile") + 1] == place
+    with pytest.raises(
+        manifests.NotRenderableError, match=r"a: no other machine has the file .*c\.pem; name one"
+    ):
+        manifests.kubernetes([spec], "rocm")
+    claimed = LaunchSpec("a", "t", "t", scheme="https", args={"ssl-certfile": "/models/c.pem"})
+    assert "/models/c.pem" in manifests.kubernetes([claimed], "rocm")
+
+
 def test_a_server_with_a_certificate_is_asked_for_its_health_as_one() -> None:
     spec = LaunchSpec("a", "t", "t", scheme="https", port=8443)
     (*_, probe) = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]["healthcheck"][

@@ -8,9 +8,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from backends.supervise import Command, Event, Patience, Supervisor
 
 FAKE = Path(__file__).parent / "fake_vllm.py"
+CERTIFICATE = Path(__file__).parents[2] / "fixtures/tls/localhost.pem"
+SIGNED = CERTIFICATE.with_name("signed.pem")
+KEY = "sk-that-nobody-is-told"
 QUICK = Patience(ready=60.0, stop=30.0, poll=0.02, backoff=0.02, longest_backoff=0.04, steady=0.0)
 
 
@@ -97,7 +102,9 @@ async def test_one_that_serves_something_else_is_never_ready(tmp_path: Path) -> 
     other = command(tmp_path, "bad", model="other")
     async with Supervisor([other], tell=heard.tell, patience=replace(QUICK, ready=1.0)) as supervisor:
         assert await supervisor.ready() == []
-    assert heard.details["bad", Event.FAILED].startswith("not ready after 1 s")
+    assert heard.details["bad", Event.FAILED].startswith(
+        "not ready after 1 s: it lists the models other and not tiny; the end of"
+    )
 
 
 async def test_one_that_ends_later_is_started_again(tmp_path: Path) -> None:
@@ -136,3 +143,107 @@ async def test_a_start_can_be_given_up(tmp_path: Path) -> None:
         await heard.until("slow", Event.STARTING)
     assert ("next", Event.STARTING) not in heard.events
     assert ("slow", Event.STOPPED) in heard.events
+
+
+def keyed(tmp_path: Path, asked: str, shown: str = "") -> Command:
+    plain = command(tmp_path, "s")
+    return replace(plain, env={**plain.env, "VLLM_API_KEY": asked}, key=shown)
+
+
+async def test_one_that_asks_for_a_key_is_shown_it(tmp_path: Path) -> None:
+    heard = Heard()
+    one = keyed(tmp_path, KEY, KEY)
+    async with Supervisor([one], tell=heard.tell, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == ["s"]
+    assert KEY not in repr((heard.events, heard.details, one.key and repr(replace(one, env={}))))
+
+
+@pytest.mark.parametrize("shown", ["", "sk-another"])
+async def test_one_that_takes_another_key_is_told_of_at_once(tmp_path: Path, shown: str) -> None:
+    heard = Heard()
+    async with Supervisor([keyed(tmp_path, KEY, shown)], tell=heard.tell, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == []
+    told = heard.details["s", Event.FAILED]
+    assert told.startswith("it does not take the key it was shown" if shown else "it asks for a key")
+    assert KEY not in told
+
+
+def secured(tmp_path: Path, served: Path = CERTIFICATE, host: str = "127.0.0.1") -> Command:
+    plain = command(tmp_path, "s")
+    url = plain.url.replace("http", "https").replace("127.0.0.1", host)
+    return replace(plain, argv=(*plain.argv, str(served), host), url=url)
+
+
+@pytest.mark.parametrize("served", [CERTIFICATE, SIGNED], ids=["signed by itself", "by an authority"])
+async def test_one_with_a_certificate_of_its_own_is_believed(tmp_path: Path, served: Path) -> None:
+    heard = Heard()
+    one = replace(secured(tmp_path, served), certificate=str(served))
+    async with Supervisor([one], tell=heard.tell, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("certificate", "host", "why"),
+    [("", "127.0.0.1", "self-signed certificate"), (str(CERTIFICATE), "127.0.0.2", "IP address mismatch")],
+)
+async def test_one_whose_certificate_is_of_another_is_told_of_at_once(
+    tmp_path: Path, certificate: str, host: str, why: str
+) -> None:
+    heard = Heard()
+    one = replace(secured(tmp_path, host=host), certificate=certificate)
+    async with Supervisor([one], tell=heard.tell, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == []
+    assert heard.details["s", Event.FAILED].startswith("its certificate is not believed: ")
+    assert why in heard.details["s", Event.FAILED]
+
+
+async def test_one_whose_certificate_cannot_be_read_is_told_of(tmp_path: Path) -> None:
+    heard = Heard()
+    one = replace(secured(tmp_path), certificate=str(tmp_path / "gone.pem"))
+    async with Supervisor([one], tell=heard.tell, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == []
+    assert heard.details["s", Event.FAILED].startswith(f"{tmp_path / 'gone.pem'}: No such file or directory")
+
+
+@pytest.mark.parametrize("log", ["/dev/full", "a folder"])
+async def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path, log: str) -> None:
+    heard = Heard()
+    (tmp_path / "a folder").mkdir()
+    one = replace(command(tmp_path, "s", "talk"), log=tmp_path / log)
+    async with Supervisor([one], tell=heard.tell, line=heard.line, patience=QUICK) as supervisor:
+        assert await supervisor.ready() == ["s"]
+        await heard.until("s", Event.UNLOGGED)
+    assert ("s", "line 999") in heard.lines
+    assert heard.events.count(("s", Event.UNLOGGED)) == 1
+    assert heard.details["s", Event.UNLOGGED].startswith(f"{one.log}: ")
+    assert ("s", Event.STOPPED) in heard.events
+
+
+@pytest.mark.parametrize("listener", ["tell", "line"])
+async def test_whatever_goes_wrong_no_server_is_left(tmp_path: Path, listener: str) -> None:
+    one = command(tmp_path, "s", "worker")
+    workers = []
+
+    def fail(*said: str) -> None:
+        if said[1] in (Event.READY, "worker started"):
+            workers.append(os.pidfd_open(int((tmp_path / "s.mark").read_text(encoding="utf-8"))))
+            raise SystemError(said)
+
+    async def run() -> None:
+        listeners = {"tell": Heard().tell, listener: fail}
+        async with Supervisor([one], patience=QUICK, **listeners) as supervisor:
+            await supervisor.ready()
+            await asyncio.Event().wait()
+
+    with pytest.raises(BaseExceptionGroup, match="unhandled errors"):
+        await run()
+    assert select.select(workers, [], [], 30)[0] == workers != []
+    os.close(workers[0])
+
+
+async def test_one_that_never_answers_is_given_up(tmp_path: Path) -> None:
+    heard = Heard()
+    patience = replace(QUICK, ready=0.2, answer=0.1)
+    async with Supervisor([command(tmp_path, "s", "mute")], tell=heard.tell, patience=patience) as supervisor:
+        assert await supervisor.ready() == []
+    assert "does not answer; the end of" in heard.details["s", Event.FAILED]

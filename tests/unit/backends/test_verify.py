@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,6 +17,7 @@ from gateway.core.counters import Counters
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+CERTIFICATE = Path(__file__).parents[2] / "fixtures/tls/localhost.pem"
 SPEC = LaunchSpec("s", "t/arget", "tiny", "eagle3", 3, "d/raft", max_model_len=2048)
 COUNTERS = Counters(1.0, drafts=10, drafted=30, accepted=12, by_position=(6, 4, 2), generated=22)
 GOOD = Observed("0.32.0", {"tiny": 2048}, COUNTERS, "vllm-0.32.0-abc", tells_acceptance=True)
@@ -313,6 +315,25 @@ async def test_a_server_without_end_is_given_up() -> None:
     shown.breaks(httpx.Response(200, content=trickle()), "/metrics")
     async with Verifier(timeout=0.05, transport=httpx.MockTransport(shown)) as verifier:
         assert (await verifier.observe(SPEC)).counters is None
+
+
+async def test_a_server_with_a_key_and_a_certificate_is_read_with_them(tmp_path: Path) -> None:
+    keys = []
+
+    def shown(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers.get("authorization"))
+        return httpx.Response(200, json={"data": [{"id": "tiny"}]})
+
+    spec = replace(SPEC, api_key_env="KEY", args={"ssl_certfile": str(CERTIFICATE)})
+    env = {"KEY": "sk-hidden"}
+    async with Verifier(env=env, transport=httpx.MockTransport(shown)) as verifier:
+        assert (await verifier.observe(spec)).models == {"tiny": None}
+        assert set(keys) == {"Bearer sk-hidden"}
+        assert "sk-hidden" not in repr(await verifier.verify(spec))
+        await verifier.observe(replace(SPEC, name="other"))
+        assert keys[-1] is None
+        gone = replace(spec, name="gone", args={"ssl_certfile": str(tmp_path / "gone")})
+        assert (await verifier.observe(gone)).models == {}
 
 
 async def test_a_server_of_another_version_than_was_launched_is_told() -> None:
