@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -226,7 +227,8 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        client = httpx.AsyncClient(trust_env=False)
+        # The authorities of the data path, which SSL_CERT_FILE may name, and not httpx's own.
+        client = httpx.AsyncClient(trust_env=False, verify=ssl.create_default_context())
         settings, fleet = self._settings, self._fleet
         scraper = Scraper(fleet, client, timeout=settings.scrape_timeout, counted=self._counted)
         prober = Prober(fleet, client, timeout=settings.probe_timeout)
