@@ -125,8 +125,10 @@ class Gateway:
         self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
         decision_log = _decision_log(settings)
         if decision_log is not None:
-            self._telemetry.observe_log(lambda: decision_log.dropped)
+            self._telemetry.observe_decision_log(lambda: decision_log.dropped)
         access_log = AccessLog(capacity=settings.record_queue) if settings.access_log else None
+        if access_log is not None:
+            self._telemetry.observe_access_log(lambda: access_log.dropped)
         self._logs = tuple(log for log in (decision_log, access_log) if log is not None)
         sessions = Sessions()
         self._agreement = Agreement(config.policy.classifier)

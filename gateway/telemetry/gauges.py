@@ -248,6 +248,6 @@ def observe_spans(meter: Meter, dropped: Callable[[], int]) -> None:
     observe(meter, names.SPANS_DROPPED, lambda: [((), dropped())])
 
 
-def observe_log(meter: Meter, dropped: Callable[[], int]) -> None:
-    """Register the counter of requests that are not in the decision log."""
-    observe(meter, names.DECISIONS_DROPPED, lambda: [((), dropped())])
+def observe_log(meter: Meter, metric: names.Metric, dropped: Callable[[], int]) -> None:
+    """Register the counter of requests that are not in a log."""
+    observe(meter, metric, lambda: [((), dropped())])

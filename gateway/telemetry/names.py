@@ -385,6 +385,11 @@ DECISIONS_DROPPED: Final = Metric(
     "Requests that are not in the decision log: they came too fast, or the disk took none. Absent where "
     "there is no log.",
 )  # fmt: skip
+ACCESS_DROPPED: Final = Metric(
+    "specroute.access_log.dropped", COUNTER, "{request}",
+    "Requests that are not in the access log: they came too fast, or nothing took the lines. Absent where "
+    "there is no log.",
+)  # fmt: skip
 POLICY_LOADS: Final = Metric(
     "specroute.policy.loads", COUNTER, "{load}", "Times a policy came into force, the first included."
 )
@@ -404,7 +409,7 @@ METRICS: Final = (
     LEARNED_LENGTH, LEARNED_STEP, EXPLORED, PLAN_ROLE, PLAN_KEPT, ROUTING_GAIN, CONSOLIDATION_GAIN,
     DRAFT_LATENCY, DRAFT_LATENCY_LOW, DRAFT_LATENCY_HIGH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, SPANS_DROPPED, DECISIONS_DROPPED,
-    POLICY_LOADS, POLICY_CURRENT,
+    ACCESS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""
 

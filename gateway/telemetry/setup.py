@@ -211,9 +211,13 @@ class Telemetry:
         """Show the Records that never came here. Call it once."""
         gauges.observe_dropped(self._meter, dropped)
 
-    def observe_log(self, dropped: Callable[[], int]) -> None:
+    def observe_decision_log(self, dropped: Callable[[], int]) -> None:
         """Show the requests that are not in the decision log. Call it once, if there is one."""
-        gauges.observe_log(self._meter, dropped)
+        gauges.observe_log(self._meter, names.DECISIONS_DROPPED, dropped)
+
+    def observe_access_log(self, dropped: Callable[[], int]) -> None:
+        """Show the requests that are not in the access log. Call it once, if there is one."""
+        gauges.observe_log(self._meter, names.ACCESS_DROPPED, dropped)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

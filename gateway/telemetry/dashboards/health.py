@@ -140,10 +140,11 @@ HEALTH: Final = Dashboard(
                 ),
                 Panel(
                     "Requests that telemetry lacks",
-                    "Not counted, or not in the decision log: queues were full or a disk took none.",
+                    "Not counted, or not in a log: queues were full, or a disk or pipe took none.",
                     (
                         Query(growth(names.RECORDS_DROPPED), "not counted"),
                         Query(or_zero(growth(names.DECISIONS_DROPPED)), "not in the decision log"),
+                        Query(or_zero(growth(names.ACCESS_DROPPED)), "not in the access log"),
                         Query(or_zero(growth(names.SPANS_DROPPED)), "spans not exported"),
                     ),
                 ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.telemetry import names
 from gateway.telemetry.dashboards.expressions import USUAL_SPEED, USUAL_TTFT
-from gateway.telemetry.dashboards.promql import growth, now, per_second, share
+from gateway.telemetry.dashboards.promql import growth, now, or_zero, per_second, share
 from gateway.telemetry.dashboards.recordings import RECORDINGS, Recording
 
 if TYPE_CHECKING:
@@ -245,6 +245,22 @@ ALERTS: Final = (
         TICKET,
         "{{ $value }} requests were not counted",
         "The queue of finished requests was full: all other numbers are short by these.",
+    ),
+    Alert(
+        "SpecrouteLogsLost",
+        (
+            Condition(
+                f"{or_zero(growth(names.DECISIONS_DROPPED, window='15m'))}"
+                f" + {or_zero(growth(names.ACCESS_DROPPED, window='15m'))}",
+                ">",
+                0,
+            ),
+        ),
+        "0m",
+        TICKET,
+        "{{ $value | humanize }} requests are in no log",
+        "The disk of the decision log took none or is full, or nobody reads the access log's pipe. It holds "
+        "up no request; replays and sweeps lack these.",
     ),
     Alert(
         "SpecrouteTracesLost",

@@ -187,8 +187,11 @@ def test_dropped_records_are_shown(series: Series) -> None:
 def test_requests_that_the_decision_log_lacks_are_shown_if_there_is_one(series: Series) -> None:
     telemetry = setup()
     assert not any("decision_log" in name for name in series(telemetry.exposition()))
-    telemetry.observe_log(lambda: 7)
-    assert series(telemetry.exposition())["specroute_decision_log_dropped_total"] == 7
+    telemetry.observe_decision_log(lambda: 7)
+    telemetry.observe_access_log(lambda: 8)
+    found = series(telemetry.exposition())
+    assert found["specroute_decision_log_dropped_total"] == 7
+    assert found["specroute_access_log_dropped_total"] == 8
 
 
 def test_what_is_known_of_acceptance_is_shown_as_it_is_when_read(series: Series) -> None:
