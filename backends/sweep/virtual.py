@@ -12,12 +12,13 @@ import numpy as np
 from backends.sim import profiles
 from backends.sim.engine import Engine, Job
 from backends.sweep.model import Round, Sample
+from backends.sweep.prompts import tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from backends.sim.engine import Emission
-    from backends.sweep.model import Candidate, Cell
+    from backends.sweep.model import Candidate, Cell, Condition
 
 PROMPTS: Final = 64
 """Different prompts of a workload; every candidate gets the same ones in the same order."""
@@ -68,17 +69,19 @@ class VirtualServers:
         seeds = [self._seed, crc32(candidate.label.encode()), crc32(condition.label.encode()), number]
         engine = Engine(found, seed=crc32(repr(seeds).encode()))
         rng = np.random.default_rng(seeds)
-        jobs = self._jobs(condition.workload, number)
+        jobs = self._jobs(condition, number)
         seconds, samples = _loop(engine, cell, number, jobs, requests, rng)
         return Round(cell, number, seconds), samples
 
-    def _jobs(self, workload: str, number: int) -> Iterator[tuple[str, int, int]]:
+    def _jobs(self, condition: Condition, number: int) -> Iterator[tuple[str, int, int]]:
         """Prompts with their lengths: (id, prompt tokens, output tokens), round after round the next ones."""
+        workload, filling = condition.workload, tokens_of(condition.prompt)
         expected = profiles.lengths(workload)
         for place in count(number * PROMPTS // 2):
             prompt = place % PROMPTS
             rng = np.random.default_rng([self._seed, crc32(workload.encode()), prompt])
-            yield f"{workload}-{prompt:02}", *expected.sample(rng)
+            prompt_tokens, output = expected.sample(rng)
+            yield f"{workload}-{prompt:02}", prompt_tokens + filling, output
 
 
 def _loop(

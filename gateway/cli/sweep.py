@@ -127,6 +127,8 @@ def sweep(
     from backends.sweep.setup import SetupError, conditions
     from gateway.cli.sweeping import Asked, sweeping
 
+    if simulate and sampling is not Sampling.GREEDY:
+        refuse("the simulator's acceptance is that of greedy answers; leave --sampling out")
     try:
         setup = _setup(recipe, methods, fleet, model, simulate, port, launch=launch)
         texts = _prompts(prompts, options.listed(workloads), simulated=bool(simulate))

@@ -118,6 +118,7 @@ def test_a_full_disk_ends_a_sweep_and_says_what_is_safe(tmp_path: Path) -> None:
         ((*SIMULATED, "--budget", "long"), "is no budget; write a time such as 90m or 2h"),
         ((*SIMULATED, "--mix", "poetry=1"), "is no share of a workload; write code=3"),
         ((*SIMULATED, "--mix", "mbpp=0"), "has no share above 0"),
+        ((*SIMULATED, "--sampling", "both"), "the simulator's acceptance is that of greedy answers"),
         ((*SIMULATED, "--limit", "mbpp=fast"), "is no limit of a workload; write chat=40ms@2.5"),
         (("--result", "mtp-3:code=x"), "x: No such file"),
         (("--result", "what=pyproject.toml"), "'what' is no configuration"),

@@ -7,7 +7,7 @@ import pytest
 
 from backends.sweep import log
 from backends.sweep.drive import DeadServerError
-from backends.sweep.model import BASELINE, Candidate, Cell
+from backends.sweep.model import BASELINE, Candidate, Cell, Condition
 from backends.sweep.plan import Family, Plan, Settings
 from backends.sweep.results import Results
 from backends.sweep.run import NoBaselineError, Sweep, VirtualBench
@@ -160,3 +160,16 @@ async def test_the_simulator_is_measured_in_virtual_time(tmp_path: Path) -> None
         assert await sweep.run()
     assert sweep.failures == {"mtp-9": "nothing is known of mtp-9"}
     assert made.results.seconds > 1.0
+
+
+def test_simulated_prompts_are_as_long_as_the_condition_says() -> None:
+    servers = VirtualServers("Qwen/Qwen3.6-27B")
+    found = {}
+    for length in ("short", "8k"):
+        _, samples = servers.measure(Cell(BASELINE, Condition("chat", 4, length)), 0, 8)
+        found[length] = samples
+    short, long = ([one.prompt_tokens for one in found[length]] for length in ("short", "8k"))
+    assert min(long) > 8 * 1024
+    assert max(short) < 8 * 1024
+    first = [sum(one.ttft or 0.0 for one in samples) for samples in found.values()]
+    assert first[1] > 2 * first[0]
