@@ -119,9 +119,12 @@ def traffic(stack: Stack, rounds: int) -> None:
                         "stream": True, "max_tokens": 64}  # fmt: skip
                 headers = {"x-specroute-backend": backend, "x-specroute-workload": kind}
                 stack.http.post(CHAT, json=body, headers=headers)  # a busy machine may refuse one
-        stack.http.post(
-            CHAT, json={"model": "gemma-4-31b", "messages": [{"role": "user", "content": "Hello."}]}
-        )
+        whole = {
+            "model": "gemma-4-31b",
+            "messages": [{"role": "user", "content": "Hello."}],
+            "max_tokens": 64,
+        }
+        stack.http.post(CHAT, json=whole)
         stack.http.post(CHAT, json={"model": "nobody", "messages": []})
         stack.http.post(
             CHAT, json={"model": "gemma-4-31b", "messages": []}, headers={"x-specroute-backend": "broken"}
