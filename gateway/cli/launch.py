@@ -124,12 +124,23 @@ def launch(
         if not as_json:
             typer.echo(_verdict(specs, machine, findings))
         return
+    _writable(logs, write)
     from gateway.cli.launching import Launching
 
     launching = Launching(
         specs, machine, logs, write, verify_every=verify_every, at_once=at_once, quiet=quiet
     )
     raise typer.Exit(0 if asyncio.run(launching.run()) else NOT_RIGHT)
+
+
+def _writable(logs: Path, write: Path | None) -> None:
+    """Refuse what would only fail once the servers have loaded."""
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(f"{logs}: {error.strerror}")
+    if write is not None and not write.parent.is_dir():
+        refuse(f"{write.parent}: there is no such folder")
 
 
 def _specs(recipe: str, methods: str, fleet: Path | None, port: int) -> tuple[LaunchSpec, ...]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import signal
 from typing import TYPE_CHECKING
 
+import httpx
 from rich.console import Console
 
 from backends import render
 from backends.fleet_file import write_fleet
 from backends.machine import allowed
 from backends.placement import place
+from backends.reach import client, disbelief
 from backends.spec import API_KEY
 from backends.supervise import Command, Event, Supervisor
 from backends.verify import Verifier
@@ -25,7 +28,16 @@ if TYPE_CHECKING:
     from backends.machine import Machine
     from backends.spec import LaunchSpec
 
-_STYLES = {Event.READY: "green", Event.FAILED: "red", Event.ENDED: "yellow"}
+_STYLES = {Event.READY: "green", Event.FAILED: "red", Event.ENDED: "yellow", Event.UNLOGGED: "yellow"}
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Terminal(Console):
+    """What is said to whoever listens; if nobody does any more, the servers run on."""
+
+    def on_broken_pipe(self) -> None:
+        """Say no more."""
+        self.quiet = True
 
 
 class Launching:
@@ -60,14 +72,13 @@ class Launching:
         self._verify_every = verify_every
         self._at_once = at_once
         self._quiet = quiet
-        self._console = Console(highlight=False, markup=False, soft_wrap=True)
+        self._console = _Terminal(highlight=False, markup=False, soft_wrap=True)
 
     async def run(self) -> bool:
-        """Run the fleet until SIGINT or SIGTERM. Tells whether all servers started."""
+        """Run the fleet until SIGINT, SIGTERM or the terminal's end. Tells whether all servers started."""
         stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        self._logs.mkdir(parents=True, exist_ok=True)
         supervisor = Supervisor(self._commands(), tell=self._tell, line=self._line, at_once=self._at_once)
         async with supervisor, asyncio.TaskGroup() as group:
             waiting = group.create_task(supervisor.ready())
@@ -80,7 +91,7 @@ class Launching:
             if len(running) < len(self._specs):
                 stopping.cancel()
                 return False
-            self._hand_over(running)
+            await self._hand_over(running)
             await self._watch(running, stop)
         return True
 
@@ -116,15 +127,19 @@ class Launching:
             env[API_KEY] = os.environ[variable]
         return env
 
-    def _hand_over(self, running: Sequence[LaunchSpec]) -> None:
-        if self._write is None:
-            self._console.print("All servers are ready; Ctrl-C stops them.")
-            return
-        # Swapped in whole: a gateway that watches the file never reads half of it.
-        beside = self._write.with_name(f".{self._write.name}.new")
-        beside.write_text(write_fleet(running), encoding="utf-8")
-        beside.replace(self._write)
-        self._console.print(f"All servers are ready and stand in {self._write}; Ctrl-C stops them.")
+    async def _hand_over(self, running: Sequence[LaunchSpec]) -> None:
+        for spec in running:
+            if spec.certificate and await _is_private(spec):
+                said = f"if SSL_CERT_FILE names {spec.certificate}, or who signed it"
+                self._say(f"{spec.name}: a gateway believes its certificate {said}", "yellow")
+        stand = ""
+        if self._write is not None:
+            try:
+                _swap(self._write, write_fleet(running))
+                stand = f" and stand in {self._write}"
+            except OSError as error:
+                self._say(f"{self._write} cannot be written: {error.strerror}", "red")
+        self._say(f"All servers are ready{stand}; Ctrl-C stops them.")
 
     async def _watch(self, running: Sequence[LaunchSpec], stop: asyncio.Event) -> None:
         engine = self._machine.engine
@@ -135,7 +150,7 @@ class Launching:
                     found = tuple(map(str, await verifier.verify(spec)))
                     if found != said.get(spec.name, ()):
                         for line in found or (f"{spec.name}: is what it should be again",):
-                            self._console.print(line, style="yellow")
+                            self._say(line, "yellow")
                     said[spec.name] = found
                 try:
                     await asyncio.wait_for(stop.wait(), self._verify_every)
@@ -143,8 +158,33 @@ class Launching:
                     continue
 
     def _tell(self, name: str, event: Event, detail: str) -> None:
-        self._console.print(f"{name}: {event.value}: {detail}", style=_STYLES.get(event))
+        self._say(f"{name}: {event.value}: {detail}", _STYLES.get(event))
 
     def _line(self, name: str, line: str) -> None:
         if not self._quiet:
-            self._console.print(f"{name} | {line}", style="dim")
+            self._say(f"{name} | {line}", "dim")
+
+    def _say(self, text: str, style: str | None = None) -> None:
+        # The terminal may be gone, or the disk full that the output goes to.
+        with contextlib.suppress(OSError):
+            self._console.print(text, style=style)
+
+
+async def _is_private(spec: LaunchSpec) -> bool:
+    """Whether the authorities that this machine knows do not vouch for a server's certificate."""
+    async with client(timeout=5.0) as asking:
+        try:
+            await asking.get(f"{spec.url}/health")
+        except httpx.HTTPError as error:
+            return disbelief(error) is not None
+    return False
+
+
+def _swap(file: Path, text: str) -> None:
+    """Replace a file as a whole: a gateway that watches it never reads half of it."""
+    beside = file.with_name(f".{file.name}.new")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)

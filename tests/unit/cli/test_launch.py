@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from gateway.cli import launch
 from gateway.policy.load import Invalid
 
 FAKE = Path(__file__).parents[1] / "backends" / "fake_vllm.py"
+CERTIFICATE = Path(__file__).parents[2] / "fixtures/tls/localhost.pem"
 START = "import typer; from gateway.cli import launch; app = typer.Typer(); launch.register(app); app()"
 
 
@@ -205,12 +208,14 @@ if sys.argv[1] == "-c":
 else:
     port = sys.argv[sys.argv.index("--port") + 1]
     fault = "refuse" if "--refuse" in sys.argv else "none"
-    os.execv(sys.executable, [sys.executable, {fake!r}, port, "tiny", fault, "/dev/null"])
+    mark = os.environ.get("MARK", "/dev/null")
+    certificate = [sys.argv[sys.argv.index("--ssl-certfile") + 1]] if "--ssl-certfile" in sys.argv else []
+    os.execv(sys.executable, [sys.executable, {fake!r}, port, "tiny", os.environ.get("FAULT", fault), mark, *certificate])
 """
 FLEET = """\
 version: 1
 backends:
-  - {{name: base, url: "http://127.0.0.1:{port}", model: "{model}", served_model: tiny{more}}}
+  - {{name: base, url: "{scheme}://127.0.0.1:{port}", model: "{model}", served_model: tiny{more}}}
 """
 
 
@@ -221,11 +226,11 @@ def interpreter(tmp_path: Path, refusals: str = "{}") -> str:
     return str(script)
 
 
-def fleet(tmp_path: Path, more: str = "", model: str = "acme/tiny") -> Path:
+def fleet(tmp_path: Path, more: str = "", model: str = "acme/tiny", scheme: str = "http") -> Path:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     file = tmp_path / "fleet.yaml"
-    file.write_text(FLEET.format(port=port, more=more, model=model))
+    file.write_text(FLEET.format(port=port, more=more, model=model, scheme=scheme))
     return file
 
 
@@ -237,7 +242,7 @@ def test_vllm_has_the_last_word(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[0] == "base: vLLM 0.32.0 refuses it: no; change what it names"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_fleet_runs_until_a_signal_and_is_handed_over(tmp_path: Path, number: signal.Signals) -> None:
     written = tmp_path / "running.yaml"
     words = [
@@ -281,3 +286,101 @@ def test_a_server_that_does_not_start_ends_the_launch(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "base: failed: exit code 1 before it was ready" in done.stdout
     assert "ValueError: no such draft" in done.stdout
+
+
+def launched(tmp_path: Path, file: Path, *more: str, **env: str) -> subprocess.Popen[str]:
+    words = ["--fleet", str(file), "--python", interpreter(tmp_path), "--logs", str(tmp_path / "logs"), *more]
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", START, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | env,
+    )  # fmt: skip
+
+
+def until(process: subprocess.Popen[str], words: str) -> list[str]:
+    """What it says up to a line with these words."""
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line.rstrip())
+        if words in line:
+            return said
+    raise AssertionError(said)
+
+
+def ended(process: subprocess.Popen[str]) -> list[str]:
+    """Stop it, and what it says to that."""
+    process.terminate()
+    out, _ = process.communicate(timeout=60)
+    return out.splitlines()
+
+
+def test_a_server_with_a_key_and_a_certificate_is_started_watched_and_handed_over(tmp_path: Path) -> None:
+    key = "sk-that-nobody-is-told"
+    more = f", api_key_env: KEY, launch: {{args: {{ssl-certfile: '{CERTIFICATE}'}}}}"
+    written = tmp_path / "running.yaml"
+    file = fleet(tmp_path, more, scheme="https")
+    with launched(tmp_path, file, "--write", str(written), KEY=key) as process:
+        said = until(process, "All servers are ready")
+        said += ended(process)
+        assert process.returncode == 0
+    assert not any("does not list its models" in line for line in said)
+    assert (
+        f"base: a gateway believes its certificate if SSL_CERT_FILE names {CERTIFICATE}, or who signed it"
+        in said
+    )
+    handed_over = read_fleet(written.read_text(encoding="utf-8"), "running.yaml")
+    assert not isinstance(handed_over, Invalid)
+    assert (handed_over[0].scheme, handed_over[0].api_key_env) == ("https", "KEY")
+    everything = [*said, written.read_text(encoding="utf-8")]
+    everything += [log.read_text(encoding="utf-8") for log in (tmp_path / "logs").iterdir()]
+    assert key not in "\n".join(everything)
+
+
+def test_a_certificate_that_is_believed_anyway_needs_no_word(tmp_path: Path) -> None:
+    file = fleet(tmp_path, f", launch: {{args: {{ssl-certfile: '{CERTIFICATE}'}}}}", scheme="https")
+    with launched(tmp_path, file, SSL_CERT_FILE=str(CERTIFICATE)) as process:
+        assert "SSL_CERT_FILE" not in "\n".join([*until(process, "All servers are ready"), *ended(process)])
+
+
+def test_nobody_who_listens_is_no_reason_to_stop(tmp_path: Path) -> None:
+    written = tmp_path / "running.yaml"
+    mark = tmp_path / "mark"
+    file = fleet(tmp_path)
+    with launched(tmp_path, file, "--write", str(written), FAULT="worker", MARK=str(mark)) as process:
+        until(process, "starting")
+        assert process.stdout is not None
+        process.stdout.close()
+        while not written.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        worker = os.pidfd_open(int(mark.read_text(encoding="utf-8")))
+        process.terminate()
+        assert process.wait(60) == 0
+    assert select.select([worker], [], [], 30)[0] == [worker]
+    os.close(worker)
+
+
+def test_a_fleet_that_cannot_be_handed_over_runs_on(tmp_path: Path) -> None:
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    (folder / "running.yaml").mkdir()
+    with launched(tmp_path, fleet(tmp_path), "--write", str(folder / "running.yaml")) as process:
+        said = until(process, "All servers are ready")
+        said += ended(process)
+        assert process.returncode == 0
+    assert any(line.startswith(f"{folder / 'running.yaml'} cannot be written: ") for line in said)
+    assert [one.name for one in folder.iterdir()] == ["running.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("--logs", "{0}/x: Not a directory"), ("--write", "{0}: there is no such folder")],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_start(
+    tmp_path: Path, option: str, message: str
+) -> None:
+    file = tmp_path / "a file"
+    file.touch()
+    done = run("--fleet", str(fleet(tmp_path)), "--python", interpreter(tmp_path), option, str(file / "x"))
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1] == message.format(file)
