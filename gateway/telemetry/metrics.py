@@ -74,6 +74,8 @@ class Metrics:
             )
         }  # fmt: skip
 
+        self._usage = [self._tallies[metric] for metric in genai.usage]
+
     def numbers(self, metric: names.Metric) -> dict[Values, float]:
         """A counter that Records feed, by label values.
 
@@ -173,14 +175,19 @@ class Metrics:
         if outcome.ttft is not None:
             observed(genai.first_chunk, labels, outcome.ttft, request)
             observed(genai.server_first_token, labels, last.started + outcome.ttft - record.started, request)
-        for metric, tokens, kind in (
-            (genai.input_tokens, usage.input_tokens, "input"),
-            (genai.output_tokens, usage.output_tokens, "output"),
-        ):
-            if tokens is not None:
-                told_apart = (kind,) if genai.input_tokens is genai.output_tokens else ()
-                observed(metric, labels + told_apart, tokens, request)
+        told_apart = genai.input_tokens is genai.output_tokens
+        if usage.input_tokens is not None:
+            observed(
+                genai.input_tokens, (*labels, "input") if told_apart else labels, usage.input_tokens, request
+            )
+        if usage.output_tokens is not None:
+            observed(
+                genai.output_tokens,
+                (*labels, "output") if told_apart else labels,
+                usage.output_tokens,
+                request,
+            )
         counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-        for metric, count in zip(genai.usage, counts, strict=False):
+        for numbers, count in zip(self._usage, counts, strict=False):
             if count is not None:
-                self._tallies[metric][labels] += count
+                numbers[labels] += count

@@ -156,8 +156,12 @@ def predicted(record: Record) -> bytes:
     if not isinstance(decision, Decision) or snapshot is None:
         return b""
     first = decision.candidates[0].backend
-    state = next((state for state in snapshot.states if state.backend.name == first), None)
-    if state is None or state.model is None:
+    for state in snapshot.states:
+        if state.backend.name == first:
+            break
+    else:
+        return b""
+    if state.model is None:
         return b""
     asked = ask(record.features, record.classification)
     found = predict(state.model, asked, state.queue(record.decided, math.inf))

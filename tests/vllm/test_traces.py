@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.vllm import chain
 from tests.vllm.asking import ask, question, sdk
 from tests.vllm.collector import CLIENT, SERVER
 from tests.vllm.conftest import fronting
@@ -63,6 +64,47 @@ def tree(spans: list[Span]) -> tuple[Span, list[Span], list[Span]]:
     assert all(attempt.parent_id == request.span_id for attempt in attempts)
     assert {span.parent_id for span in engine} <= {attempt.span_id for attempt in attempts}
     return request, sorted(attempts, key=lambda span: span.attributes["specroute.attempt.number"]), engine
+
+
+def test_a_good_stream_says_what_was_decided_and_what_was_measured(
+    front: Front, fleet: dict[str, Server], collector: Collector
+) -> None:
+    trace_id = "5e" * 16
+    ask(
+        front.url, backend="draft-model", request_id="trace-good", stream=True,
+        headers={"traceparent": f"00-{trace_id}-{CALLER}-01"},
+    )  # fmt: skip
+    request, (attempt,), (engine,) = tree(collector.trace(trace_id, count=3))
+    expected = chain.acceptance(chain.UNREPEATED, 40, draft_tokens=3)
+    record, found, tried = front.records.of("trace-good"), request.attributes, attempt.attributes
+    for name, value in {
+        "specroute.request.id": "trace-good",
+        "specroute.status": "ok",
+        "specroute.workload": record.classification.label,
+        "specroute.classification.confidence": record.classification.confidence,
+        "specroute.backend": "draft-model",
+        "specroute.method": "draft-model",
+        "specroute.draft_tokens": 3,
+        "specroute.decision.reason": "pinned",
+        "specroute.decision.propensity": 1.0,
+        "specroute.attempts": 1,
+        "specroute.ttft": record.outcome.ttft,
+        "specroute.tpot": record.outcome.tpot,
+        "specroute.measurement.grade": "exact",
+        "specroute.mean_accepted_length": record.outcome.speculation.mean_accepted_length,
+        "specroute.acceptance_rate": record.outcome.speculation.acceptance_rate,
+        "http.response.status_code": 200,
+    }.items():
+        assert found[name] == value, name
+    assert found["specroute.policy.revision"]
+    histogram = [each.int_value for each in found["specroute.accepted_histogram"].values]
+    assert tuple(histogram) == expected.histogram
+    assert attempt.events == ("first_token",)
+    assert tried["server.port"] == fleet["draft-model"].spec.port
+    assert tried["gen_ai.response.id"] == engine.attributes["gen_ai.request.id"] == "chatcmpl-trace-good"
+    assert tried["gen_ai.usage.output_tokens"] == engine.attributes["gen_ai.usage.completion_tokens"] == 40
+    assert not request.failed
+    assert not attempt.failed
 
 
 def test_a_client_that_leaves_is_an_event_of_the_request(front: Front, collector: Collector) -> None:
