@@ -79,6 +79,7 @@ class Machine:
         is_here: Whether an address is one of this machine's.
         env: Environment in which checkpoints are looked up.
         trouble: Why GPUs are not known though there is a tool to ask, in words.
+        features: Of its processor, as Linux names them; empty where they are not known.
     """
 
     platform: Platform
@@ -88,6 +89,7 @@ class Machine:
     is_here: Callable[[str], bool] = hosts.is_here
     env: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
+    features: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from backends.faults import FAULTS
 from backends.measured import evidence, real_text
 from backends.methods import Platform, Rule, methods
 from backends.preflight.schedule import KEY as SCHEDULE
@@ -280,7 +281,9 @@ def _lookup(run: RealText | None) -> str:
 
 
 def _faults(known: Iterable[Method]) -> str:
-    return "\n".join(f"- `{one.name}`: {fault}" for one in known for fault in one.faults) + "\n"
+    lines = [f"- `{one.name}`: {fault}" for one in known for fault in one.faults]
+    lines += [f"- {one.build} {one.wrong}: {one.right}." for one in FAULTS]
+    return "\n".join(lines) + "\n"
 
 
 def _recipes() -> str:

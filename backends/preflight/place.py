@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from backends.faults import faults_of
 from backends.hosts import overlap
 from backends.preflight.finding import Finding, unchecked
 
@@ -24,12 +25,21 @@ def check_fleet(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Findi
     """Findings about servers side by side."""
     yield from _ports(specs, machine)
     yield from _gpus(specs, machine)
+    yield from _build(specs, machine)
     targets = {spec.target for spec in specs}
     for target in sorted(targets):
         own = [spec for spec in specs if spec.target == target]
         if all(spec.speculates for spec in own):
             wrong = f"no server runs {target} without speculation, so nothing tells what speculation gains"
             yield Finding(own[0].name, wrong, "add one with method none", warning=True)
+
+
+def _build(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
+    """Faults of the vLLM that is here, each told of the first server that has it."""
+    for fault in faults_of(machine.engine, machine.features) if machine.engine else ():
+        one = next((spec for spec in specs if spec.speculates or not fault.drafts), None)
+        if one is not None:
+            yield Finding(one.name, f"{fault.build} {fault.wrong}", fault.right, warning=True)
 
 
 def _ports(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:

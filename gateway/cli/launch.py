@@ -205,7 +205,7 @@ def _asked(python: str, specs: Sequence[LaunchSpec]) -> Answer | None:
 
 
 def _machine(answer: Answer | None, platform: Platform | None) -> Machine:
-    from backends import machine
+    from backends import faults, machine
 
     found = machine.look()
     here = answer.engine.platform if answer else found.platform
@@ -218,6 +218,7 @@ def _machine(answer: Answer | None, platform: Platform | None) -> Machine:
         port_is_free=machine.port_is_free,
         env=os.environ,
         trouble=found.trouble if found.platform == chosen else "",
+        features=faults.features(),
     )
 
 

@@ -25,7 +25,7 @@ GPUS = tuple(Gpu(index, "AMD Instinct MI300X gfx942", 196_592, 300) for index in
 MACHINE = Machine("rocm", ENGINE, GPUS)
 ASKED = replace(MACHINE, engine=replace(ENGINE, version="0.33.0", flags=listed()))
 CUDA = Machine("cuda", replace(ENGINE, platform="cuda"))
-CPU = Machine("cpu", replace(ENGINE, platform="cpu"))
+CPU = Machine("cpu", replace(ENGINE, platform="cpu", version="0.33.0"))
 BASE = LaunchSpec("base", "t/arget", "t", port=8000)
 
 TARGET = {
@@ -1178,6 +1178,30 @@ def test_other_vocabularies_are_allowed_where_asked_for(tmp_path: Path) -> None:
 def test_dflash_for_gemma_runs_elsewhere_as_it_is() -> None:
     spec = server("dflash", 7, "d/raft", target="google/gemma-4-31B-it")
     assert found(spec, CUDA, replace(BASE, target=spec.target)) == []
+
+
+SAMPLED = (
+    "warning: vLLM 0.32.0 for CPU verifies drafts of requests with a temperature above 0 with settings that were "
+    "never written, so that sampled answers are of another distribution; send greedy requests, or use another build"
+)
+TILES = (
+    "base: warning: vLLM 0.32.0 for CPU ends with an illegal instruction at its first request where the processor "
+    "has AMX tiles, as it does not ask Linux for them; "
+    "let a plugin of vLLM call torch.cpu._init_amx(), or use another build"
+)
+
+
+@pytest.mark.parametrize("version", ["0.32.0", "0.32.0+cpu"])
+def test_faults_of_the_build_are_told_once(version: str) -> None:
+    here = replace(
+        CPU, engine=replace(ENGINE, platform="cpu", version=version), features=frozenset({"amx_tile"})
+    )
+    fleet = [BASE, server("ngram", 4), replace(server("suffix", 8), name="other", port=8001)]
+    assert checked(fleet, here) == [TILES, f"s: {SAMPLED}"]
+    assert checked(fleet, replace(here, features=frozenset({"avx512f"}))) == [f"s: {SAMPLED}"]
+    assert checked([BASE], replace(here, features=frozenset())) == []
+    assert checked(fleet, replace(MACHINE, features=here.features)) == []
+    assert checked(fleet, replace(CPU, features=here.features)) == []
 
 
 def test_a_good_schedule_and_adaptive_verification_pass() -> None:

@@ -16,7 +16,7 @@ import typer
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from backends import machine
+from backends import faults, machine
 from backends.fleet_file import read_fleet
 from gateway.cli import launch
 from gateway.policy.load import Invalid
@@ -29,6 +29,7 @@ START = "import typer; from gateway.cli import launch; app = typer.Typer(); laun
 @pytest.fixture(autouse=True)
 def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "look", machine.Look)
+    monkeypatch.setattr(faults, "features", frozenset)
     monkeypatch.delenv(launch.PYTHON, raising=False)
 
 
