@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -157,12 +158,16 @@ def write(
     if whole:
         texts[PRIOR] = dump(learned, PRIOR)
     texts["policy.yaml"] = policy(choice, middle, [wanted.served_model], found.target, prior=whole)
+    beside = [out / f"{name}.new" for name in texts]
     try:
-        for name, text in texts.items():
-            beside = out / f"{name}.new"
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(out / name)
+        for path, text in zip(beside, texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8")
+        for path in beside:
+            path.replace(path.with_suffix(""))
     except OSError as error:
+        for path in beside:
+            with suppress(OSError):
+                path.unlink()
         complain(f"{out}: {error.strerror}; what was measured is safe: free some space and run it again")
         return None
     return Files(choice, plans, said, [*measured, *(out / name for name in texts)], settled, kept)

@@ -98,6 +98,19 @@ def test_a_full_disk_ends_a_sweep_and_says_what_is_safe(tmp_path: Path) -> None:
     assert "No space left on device: 0 rounds are safe; free some space and run it again" in done.stderr
 
 
+def test_without_room_for_a_report_the_files_stay_as_they_were(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no full device here")
+    (tmp_path / "evidence.json").write_text("of the run before", encoding="utf-8")
+    (tmp_path / "report.html.new").symlink_to(full)
+    done = run(*SIMULATED, "--rounds", 1, "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "No space left on device; what was measured is safe" in done.stderr
+    assert (tmp_path / "evidence.json").read_text(encoding="utf-8") == "of the run before"
+    assert {one.name for one in tmp_path.iterdir()} == {"evidence.json", "samples.jsonl"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
