@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.files import read_text, refuse
+from gateway.cli.files import load_backends, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,13 +83,9 @@ def _yaml(content: object) -> str:
 
 
 def _targets(path: Path) -> str:
-    from gateway.policy.load import Invalid, load_fleet
     from gateway.telemetry.dashboards.vllm import targets
 
-    loaded = load_fleet(read_text(path), str(path))
-    if isinstance(loaded, Invalid):
-        refuse("\n".join(map(str, loaded.problems)))
-    return f"{json.dumps(targets(loaded.value.backends), indent=2)}\n"
+    return f"{json.dumps(targets(load_backends(path).backends), indent=2)}\n"
 
 
 def _holds(path: Path, text: str) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from gateway.policy.load import Config
+    from gateway.policy.compile import Fleet
+    from gateway.policy.load import Config, Invalid, Loaded, Value
 
 FLEET: Final = Path("fleet.yaml")
 POLICY: Final = Path("policy.yaml")
@@ -40,10 +41,22 @@ def read_text(path: Path) -> str:
 
 def load_config(fleet: Path, policy: Path) -> Config:
     """Both files as they would be in force; the command ends with exit code 2 where they are not right."""
-    from gateway.policy.load import Invalid, load
+    from gateway.policy.load import load
 
     texts = read_text(fleet), read_text(policy)
-    loaded = load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent)
+    return _right(load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent))
+
+
+def load_backends(fleet: Path) -> Fleet:
+    """A fleet file by itself; the command ends with exit code 2 where it is not right."""
+    from gateway.policy.load import load_fleet
+
+    return _right(load_fleet(read_text(fleet), str(fleet)))
+
+
+def _right(loaded: Loaded[Value] | Invalid) -> Value:
+    from gateway.policy.load import Invalid
+
     if isinstance(loaded, Invalid):
         refuse("\n".join(map(str, loaded.problems)))
     return loaded.value

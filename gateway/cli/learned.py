@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.asking import GATEWAY, WITHIN, status
-from gateway.cli.files import FLEET, read_text, refuse
+from gateway.cli.files import FLEET, load_backends, read_text, refuse
 
 
 def register(app: typer.Typer) -> None:
@@ -54,14 +54,11 @@ def learned(
 def _of_a_sweep(evidence: Path, fleet: Path) -> str:
     from gateway.policy.evidence import UnusableEvidenceError, parse
     from gateway.policy.learned import dump
-    from gateway.policy.load import Invalid, load_fleet
     from gateway.policy.prior import priors
 
-    loaded = load_fleet(read_text(fleet), str(fleet))
-    if isinstance(loaded, Invalid):
-        refuse("\n".join(map(str, loaded.problems)))
+    backends = load_backends(fleet).backends
     try:
-        found = priors(parse(read_text(evidence)), loaded.value.backends)
+        found = priors(parse(read_text(evidence)), backends)
     except UnusableEvidenceError as error:
         refuse(f"{evidence}: {error}")
     if not found:

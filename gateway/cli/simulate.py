@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gateway.cli.files import read_text, refuse
+from gateway.cli.files import load_backends, load_config, read_text, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,20 +162,13 @@ def simulate(
 
 def _files(fleet: Path, policy: Path | None, target: str | None) -> tuple[list[Backend], Policy | None]:
     """The backends of one target, and the policy where there is one."""
-    from gateway.policy.load import Invalid, load, load_fleet
     from gateway.policy.problems import suggest
 
     if policy is None:
-        alone = load_fleet(read_text(fleet), str(fleet))
-        if isinstance(alone, Invalid):
-            refuse("\n".join(map(str, alone.problems)))
-        found, rules = alone.value.backends, None
+        found, rules = load_backends(fleet).backends, None
     else:
-        texts = read_text(fleet), read_text(policy)
-        both = load(*texts, fleet_file=str(fleet), policy_file=str(policy), folder=policy.parent)
-        if isinstance(both, Invalid):
-            refuse("\n".join(map(str, both.problems)))
-        found, rules = both.value.fleet.backends, both.value.policy
+        both = load_config(fleet, policy)
+        found, rules = both.fleet.backends, both.policy
     targets = sorted({backend.target for backend in found})
     if target is None:
         if len(targets) > 1:
