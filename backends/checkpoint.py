@@ -139,8 +139,8 @@ class _Config:
         nested = (config.get(key) for key in ("text_config", "transformer_layer_config"))
         # Multi-modal models keep the language model's numbers one level down, speculators their draft's.
         inner = next((one for one in nested if isinstance(one, dict)), {})
-        block = config.get("dflash_config")
-        self._places = (config, inner, block if isinstance(block, dict) else {})
+        own = [one for key in ("dflash_config", "eagle_config") if isinstance(one := config.get(key), dict)]
+        self._places = (config, inner, *own)
         self.odd: list[str] = []
 
     def given(self, *keys: str) -> Iterator[tuple[str, Any]]:
@@ -190,7 +190,7 @@ def parse(name: str, config: Mapping[str, Any]) -> Checkpoint:
         mtp_layers=number(
             "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "n_predict"
         ),
-        draft_heads=number("num_heads"),
+        draft_heads=number("num_heads", "medusa_num_heads"),
         block_size=number("block_size", "dspark_block_size"),
         target_layers=read.listed(
             int, "target_layer_ids", "dspark_target_layer_ids", "eagle_aux_hidden_state_layer_ids",

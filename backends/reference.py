@@ -59,9 +59,10 @@ restarts one that ends with a growing pause, looks every minute whether each sti
 stops them all with Ctrl-C. `--write` names the fleet file of a running gateway, which then takes the
 servers in.
 
-A server is started with the key that the variable in `api_key_env` holds, and asked with it; `--print` names the
-variable alone (in Kubernetes a key of the secret `vllm-keys`). With `ssl-certfile` in `launch.args` and `https` in
-its URL its own certificate is believed here; a gateway believes it if `SSL_CERT_FILE` names it, or who signed it.
+A server is started with the key that the variable in `api_key_env` holds, and asked with it; `--print` names
+the variable alone (in Kubernetes a key of the secret `vllm-keys`). With `ssl-certfile` in `launch.args` and
+`https` in its URL its own certificate is believed here; a gateway believes it if `SSL_CERT_FILE` names it, or
+who signed it.
 
 Nothing that a server shows names its method. It is taken from the fleet file and confirmed by behaviour:
 drafts are counted or not, there is one counter for each place in a draft, and answers tell their

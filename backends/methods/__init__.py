@@ -120,7 +120,8 @@ class Method(Data):
         engine: What ``--speculative-config`` calls it; None without speculation.
         draft: Where the draft comes from: ``none`` (needs no weights), ``built_in`` or ``separate``.
         draft_architectures: Patterns of the ``architectures`` of its drafts; empty where any will do.
-        target_architectures: The same for targets.
+        bare_architectures: Further ones that vLLM reads as its drafts, though their names do not say so.
+        target_architectures: The same as of drafts for targets.
         target_holds_draft: Patterns of ids of targets whose checkpoints hold such a draft.
         drafts: Published drafts; the first whose pattern fits counts.
         speculative: What ``--speculative-config`` holds if nothing else is said.
@@ -139,6 +140,7 @@ class Method(Data):
     engine: str | None
     draft: Literal["none", "built_in", "separate"]
     draft_architectures: tuple[str, ...] = ()
+    bare_architectures: tuple[str, ...] = ()
     target_architectures: tuple[str, ...] = ()
     target_holds_draft: tuple[str, ...] = ()
     drafts: tuple[Draft, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,10 @@ _COUNTS: Final = (
     "pipeline-parallel-size", "data-parallel-size", "data-parallel-size-local",
     "prefill-context-parallel-size",
 )  # fmt: skip
+_SIZES: Final = ("max-num-seqs", "max-num-batched-tokens")
+_JSON: Final = ("config", "kwargs", "overrides")
+"""How names of flags end that take JSON; a chat template may begin with a brace too."""
+_MEMORY: Final = "gpu-memory-utilization"
 _NODES: Final = "nnodes"
 
 
@@ -46,6 +51,7 @@ def check_flags(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
             yield Finding(spec.name, f"the flags {other} and {written} are one", "keep one of them")
         seen.setdefault(read, written)
     yield from _counts(spec)
+    yield from _forms(spec)
     if spec.speculates or METRICS in spec.flags:
         yield from _acceptance(spec, machine)
     if "config" in spec.flags:
@@ -118,13 +124,37 @@ def _followed(
 
 
 def _counts(spec: LaunchSpec) -> Iterator[Finding]:
-    for flag in _COUNTS:
+    for flag in (*_COUNTS, *_SIZES):
         value = spec.flags.get(flag)
-        if value is not None and whole(value) is None:
+        if value is not None and value is not True and whole(value) is None:
             yield Finding(spec.name, f"{flag} is {value!r}", "write a whole number from 1 on")
+    memory = spec.flags.get(_MEMORY)
+    if memory is not None and not _is_share(memory):
+        yield Finding(spec.name, f"{_MEMORY} is {memory!r}", "write a number above 0, 1 at most")
     if (nodes := spec.flags.get(_NODES, 1)) not in (1, "1"):
         wrong = f"it is spread over {nodes} machines, and only what runs on one is started"
         yield Finding(spec.name, wrong, f"remove {_NODES}, or start it by other means")
+
+
+def _is_share(value: Scalar) -> bool:
+    try:
+        return not isinstance(value, bool) and 0 < float(value) <= 1
+    except ValueError:
+        return False
+
+
+def _forms(spec: LaunchSpec) -> Iterator[Finding]:
+    """Values that vLLM reads on, and flags that it refuses without another."""
+    for flag, value in spec.flags.items():
+        if flag.endswith(_JSON) and str(value).lstrip().startswith("{"):
+            try:
+                json.loads(str(value))
+            except (ValueError, RecursionError):
+                wrong = f"the value of {flag} begins like JSON and is none"
+                yield Finding(spec.name, wrong, "write it as one JSON object")
+    if spec.flags.get("enable-auto-tool-choice") is True and "tool-call-parser" not in spec.flags:
+        wrong = "vLLM refuses enable-auto-tool-choice without tool-call-parser"
+        yield Finding(spec.name, wrong, "name the parser of the model's family")
 
 
 def _acceptance(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from backends.machine import Machine
     from backends.spec import LaunchSpec
 
+_MOST_DRAFT_LAYERS: Final = 8
+"""More than any published draft over hidden states has."""
 _READS_HIDDEN_STATES: Final = ("eagle", "eagle3", "medusa", "dflash", "dspark")
 _LAYERS_UNSAID: Final = ("MiMo*", "Longcat*", "Step3p*", "MiniMaxM3*", "Dots3*")
 """Architectures of which vLLM knows the layers of multi-token prediction without being told."""
@@ -24,6 +26,9 @@ _LAYERS_UNSAID: Final = ("MiMo*", "Longcat*", "Step3p*", "MiniMaxM3*", "Dots3*")
 
 def check_models(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     """Findings about the checkpoints, and about those that cannot be read. The method must exist."""
+    if spec.draft == spec.target and spec.takes_draft and spec.method != "draft-model":
+        right = "name a draft that was trained for it"
+        yield Finding(spec.name, "the draft is the target itself", right)
     found: dict[str, Checkpoint | None] = {}
     for role, name in (("target", spec.target), ("draft", spec.draft if spec.takes_draft else None)):
         found[role] = None
@@ -77,7 +82,10 @@ def _target(spec: LaunchSpec, target: Checkpoint) -> Iterator[Finding]:
 
 
 def _draft(spec: LaunchSpec, draft: Checkpoint) -> Iterator[Finding]:
-    yield from _architecture(spec, "draft", draft, spec.known.draft_architectures)
+    if _fits(draft, spec.known.bare_architectures):
+        yield from _whole_model(spec, draft)
+    else:
+        yield from _architecture(spec, "draft", draft, spec.known.draft_architectures)
     yield from check_spread(spec, "draft", draft, spec.draft_parallel)
     if draft.positions and spec.max_model_len and spec.max_model_len > draft.positions:
         wrong = (
@@ -99,6 +107,14 @@ def _architecture(
     if patterns and names and not _fits(checkpoint, patterns):
         wrong = f"the {role} {checkpoint.name} is a {names[0]}, which is none for {spec.method}"
         yield Finding(spec.name, wrong, f"name one whose architecture is {' or '.join(patterns)}")
+
+
+def _whole_model(spec: LaunchSpec, draft: Checkpoint) -> Iterator[Finding]:
+    """Whether what may be a draft by its architecture is one by its depth."""
+    if draft.layers and draft.layers > _MOST_DRAFT_LAYERS:
+        what = f"a {draft.architectures[0]} of {draft.layers} layers"
+        wrong = f"the draft {draft.name} is {what}, a whole model and no draft of {spec.method}"
+        yield Finding(spec.name, wrong, "name one that was trained as its draft")
 
 
 def _pair(spec: LaunchSpec, target: Checkpoint, draft: Checkpoint) -> Iterator[Finding]:

@@ -694,6 +694,34 @@ BAD: list[tuple[str, LaunchSpec, Machine, str]] = [
         "remove api-key: it is started with the key that api_key_env names"),
     ),
     (
+        "more memory than there is", server("none", args={"gpu-memory-utilization": 1.5}), MACHINE,
+        "gpu-memory-utilization is 1.5; write a number above 0, 1 at most",
+    ),
+    (
+        "no memory", server("none", args={"gpu_memory_utilization": "0"}), MACHINE,
+        "gpu-memory-utilization is '0'; write a number above 0, 1 at most",
+    ),
+    (
+        "room for nobody", server("none", args={"max-num-seqs": 0}), MACHINE,
+        "max-num-seqs is 0; write a whole number from 1 on",
+    ),
+    (
+        "a batch of words", server("none", args={"max-num-batched-tokens": "many"}), MACHINE,
+        "max-num-batched-tokens is 'many'; write a whole number from 1 on",
+    ),
+    (
+        "a value cut short", server("none", args={"compilation-config": '{"cudagraph_mode":'}), MACHINE,
+        "the value of compilation-config begins like JSON and is none; write it as one JSON object",
+    ),
+    (
+        "tools without who reads them", server("none", args={"enable-auto-tool-choice": True}), MACHINE,
+        "vLLM refuses enable-auto-tool-choice without tool-call-parser; name the parser of the model's family",
+    ),
+    (
+        "a draft that is its target", server("eagle3", 3, "t/arget"), MACHINE,
+        "the draft is the target itself; name a draft that was trained for it",
+    ),
+    (
         "a variable that is none", server("none", env={"A-B": "1"}), MACHINE,
         "'A-B' cannot be the name of an environment variable; use letters, digits and '_', no digit first",
     ),
@@ -804,8 +832,26 @@ PAIRS: list[tuple[str, str, int, dict[str, Any], dict[str, Any] | None, str]] = 
         "name one whose architecture is *DFlash*"),
     ),
     (
-        "a plain model as EAGLE-3", "eagle3", 3, {}, {**DRAFT, "hidden_size": 128},
-        "the draft {draft} is a Qwen3ForCausalLM, which is none for eagle3; name one whose architecture is *Eagle3*",
+        "a plain model as EAGLE-3", "eagle3", 3, {}, {**DRAFT, "hidden_size": 128, "num_hidden_layers": 28},
+        ("the draft {draft} is a Qwen3ForCausalLM of 28 layers, a whole model and no draft of eagle3; "
+        "name one that was trained as its draft"),
+    ),
+    (
+        "another model as EAGLE-3", "eagle3", 3, {}, {**EAGLE3, "architectures": ["GPT2LMHeadModel"]},
+        "the draft {draft} is a GPT2LMHeadModel, which is none for eagle3; name one whose architecture is *Eagle3*",
+    ),
+    (
+        "EAGLE-3 as EAGLE", "eagle", 3, {}, EAGLE3,
+        ("the draft {draft} is a LlamaForCausalLMEagle3, which is none for eagle; "
+        "name one whose architecture is Eagle[!3]* or Eagle"),
+    ),
+    (
+        "an EAGLE-3 layer one level down", "eagle3", 3, {}, {**EAGLE3, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 9]}},
+        "the draft reads layer 9 of a target that has 4; name the draft that was trained for this target",
+    ),
+    (
+        "fewer tokens than heads by their first name", "medusa", 2, {}, {"architectures": ["MedusaModel"], "medusa_num_heads": 3},
+        "the draft has 3 heads, one a token, and 2 tokens are asked for; set draft_tokens to 3",
     ),
     (
         "Gemma's MTP beside another target", "gemma4-mtp", 4, {}, {"architectures": ["Gemma4AssistantForCausalLM"]},
@@ -915,6 +961,28 @@ def test_a_block_that_the_config_contradicts(tmp_path: Path) -> None:
 
 def test_the_table_is_as_long_as_it_should_be() -> None:
     assert len({message for *_, message in BAD} | {message for *_, message in PAIRS}) >= 150
+
+
+@pytest.mark.parametrize(
+    ("method", "draft"),
+    [
+        ("eagle3", {**EAGLE3, "architectures": ["LlamaForCausalLM"], "draft_vocab_size": 512}),
+        ("eagle3", {**EAGLE3, "architectures": ["Eagle3DeepseekV2ForCausalLM"]}),
+        ("eagle3", {**EAGLE3, "architectures": ["PEagleDraftModel"], "speculators_model_type": "peagle"}),
+        ("eagle", {**EAGLE3, "architectures": ["LlamaForCausalLM"]}),
+        ("eagle", {**EAGLE3, "architectures": ["MistralForCausalLM"]}),
+        ("eagle", {**EAGLE3, "architectures": ["EagleDeepSeekMTPModel"]}),
+        ("eagle", {**EAGLE3, "architectures": ["SomeDraft"], "speculators_model_type": "eagle"}),
+        ("dflash", {**DFLASH, "architectures": ["LagunaForCausalLM"]}),
+        ("dflash", {**DFLASH, "architectures": ["LiLiCorrDraftModel"]}),
+    ],
+)
+def test_drafts_pass_under_every_name_by_which_vllm_takes_them(
+    tmp_path: Path, method: str, draft: dict[str, Any]
+) -> None:
+    target = checkpoint(tmp_path / "target", TARGET)
+    spec = server(method, 3, checkpoint(tmp_path / "draft", draft), target=target)
+    assert found(spec, MACHINE, replace(BASE, target=target)) == []
 
 
 def test_a_draft_on_one_gpu_need_not_be_spread(tmp_path: Path) -> None:
