@@ -38,6 +38,10 @@ _TLS: Final = ("ssl-certfile", "ssl-keyfile", "ssl-ca-certs")
 """Flags that name files of the machine that a server runs on."""
 _PORT: Final = 8000
 _MINUTES_TO_START: Final = 60
+_OLD_SCALAR: Final = re.compile(
+    r"y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?", re.IGNORECASE
+)
+"""What YAML 1.1 reads as a truth or as a number to the base 60, and YAML 1.2 as text."""
 _LONGEST_NAME: Final = 63
 _DIGEST: Final = 6
 """Hexadecimal digits."""
@@ -270,8 +274,9 @@ def _kube_service(spec: LaunchSpec, name: str) -> dict[str, Any]:
 
 
 def _text(representer: Any, text: str) -> Any:  # noqa: ANN401 - ruamel's
-    # Written plainly, these would be read as other texts.
-    style = '"' if text.startswith("?") or not text.isprintable() else None
+    # Written plainly, these would be read as other texts, or by readers of YAML 1.1 as truths and numbers.
+    plain = text.isprintable() and not text.startswith("?") and not _OLD_SCALAR.fullmatch(text)
+    style = None if plain else '"'
     return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

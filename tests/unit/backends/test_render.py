@@ -290,6 +290,56 @@ def test_any_names_are_made_fit_for_kubernetes(names: list[str]) -> None:
     assert all(re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in made)
 
 
+WORDS = [
+    "yes",
+    "no",
+    "on",
+    "off",
+    "y",
+    "n",
+    "Y",
+    "N",
+    "Yes",
+    "NO",
+    "On",
+    "oFF",
+    "1:30",
+    "190:20:30.5",
+    "-1:0",
+    "1_000",
+    "012",
+    "0o12",
+    "0b1",
+    "1e3",
+    "+1",
+    ".5",
+    "~",
+    "null",
+    "0x1F",
+    "=",
+    "<<",
+    "1.0",
+]
+
+
+@pytest.mark.parametrize("version", [(1, 1), (1, 2)])
+def test_texts_are_texts_for_readers_of_either_yaml(version: tuple[int, int]) -> None:
+    # kubectl reads YAML 1.1.
+    spec = LaunchSpec(
+        "on", "t", "t", args={"seed": "1:30"}, env={f"A{at}": one for at, one in enumerate(WORDS)}
+    )
+    reader = YAML(typ="safe", pure=True)
+    reader.version = version  # type: ignore[assignment]
+    deployment, _ = reader.load_all(manifests.kubernetes([spec], "rocm"))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    held = {one["name"]: one["value"] for one in container["env"]}
+    assert [held[f"A{at}"] for at in range(len(WORDS))] == WORDS
+    assert container["args"][-1] == "1:30"
+    assert deployment["metadata"]["name"] == "on"
+    service = reader.load(manifests.compose([spec], "rocm"))["services"]["on"]
+    assert [service["environment"][f"A{at}"] for at in range(len(WORDS))] == WORDS
+
+
 def test_a_key_is_handed_in_by_the_name_of_its_variable() -> None:
     spec = LaunchSpec("a", "t", "t", api_key_env="KEY")
     assert render.shell(spec, "cpu", "python").startswith('VLLM_API_KEY="$KEY" python -m ')
