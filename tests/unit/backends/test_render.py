@@ -329,7 +329,7 @@ def test_texts_are_texts_for_readers_of_either_yaml(version: tuple[int, int]) ->
         "on", "t", "t", args={"seed": "1:30"}, env={f"A{at}": one for at, one in enumerate(WORDS)}
     )
     reader = YAML(typ="safe", pure=True)
-    reader.version = version  # type: ignore[assignment]
+    reader.version = version
     deployment, _ = reader.load_all(manifests.kubernetes([spec], "rocm"))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     held = {one["name"]: one["value"] for one in container["env"]}
