@@ -200,9 +200,11 @@ async def _run(python: str, question: str) -> str:
         async with asyncio.timeout(TIMEOUT):
             out, err = await process.communicate(question.encode())
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise NoEngineError(f"{python} did not answer within {TIMEOUT:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode:
         last = err.decode(errors="replace").strip().rpartition("\n")[2]
         raise NoEngineError(f"{python} has no usable vLLM: {last}")

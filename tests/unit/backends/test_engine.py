@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import select
 import sys
 from typing import TYPE_CHECKING
 
@@ -119,6 +122,27 @@ async def test_an_interpreter_without_vllm_is_told_of(tmp_path: Path, text: str,
 async def test_an_interpreter_that_is_not_there_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(engine.NoEngineError, match="No such file or directory"):
         await engine.ask(str(tmp_path / "python"), [])
+
+
+BUSY = """#!{python}
+import os, time
+with open({mark!r}, "w") as mark:
+    mark.write(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+async def test_one_that_is_asked_no_longer_does_not_go_on(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    os.mkfifo(mark)
+    python = interpreter(tmp_path, BUSY.format(python=sys.executable, mark=str(mark)))
+    asking = asyncio.create_task(engine.ask(python, []))
+    process = os.pidfd_open(int(await asyncio.to_thread(mark.read_text, encoding="utf-8")))
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert select.select([process], [], [], 30)[0] == [process]
+    os.close(process)
 
 
 async def test_one_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
