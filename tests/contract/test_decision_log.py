@@ -57,7 +57,11 @@ def test_a_line_a_request_from_which_its_decision_can_be_made_again(loop: Loop, 
         answers = [
             stack.http.post(
                 "/v1/chat/completions",
-                json={"model": "gemma-4-31b", "messages": [{"role": "user", "content": asked}]},
+                json={
+                    "model": "gemma-4-31b",
+                    "messages": [{"role": "user", "content": asked}],
+                    "max_tokens": 16,
+                },
             )
             for asked in (*ASKED, *ASKED)
         ]
