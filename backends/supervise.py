@@ -138,8 +138,12 @@ class Supervisor:
 
     async def __aexit__(self, *_: object) -> None:
         """Stop all servers and wait for their ends."""
-        self._stopping.set()
+        self.stop()
         await self._group.__aexit__(None, None, None)
+
+    def stop(self) -> None:
+        """Begin to stop all servers, and start none any more."""
+        self._stopping.set()
 
     async def ready(self) -> list[str]:
         """Wait until each server is ready or has failed. Gives the names of those that are ready."""

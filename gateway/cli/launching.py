@@ -72,25 +72,32 @@ class Launching:
         self._verify_every = verify_every
         self._at_once = at_once
         self._quiet = quiet
+        self._loading = True
         self._console = _Terminal(highlight=False, markup=False, soft_wrap=True)
 
     async def run(self) -> bool:
-        """Run the fleet until SIGINT, SIGTERM or the terminal's end. Tells whether all servers started."""
+        """Run the fleet until SIGINT, SIGTERM or the terminal's end. Tells whether none failed to start."""
         stop = asyncio.Event()
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        supervisor = Supervisor(self._commands(), tell=self._tell, line=self._line, at_once=self._at_once)
+        supervisor = Supervisor(
+            self._commands(),
+            tell=lambda *said: self._tell(supervisor, *said),
+            line=self._line,
+            at_once=self._at_once,
+        )
         async with supervisor, asyncio.TaskGroup() as group:
             waiting = group.create_task(supervisor.ready())
             stopping = group.create_task(stop.wait())
             await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
                 waiting.cancel()
-                return False
+                return True
             running = [spec for spec in self._specs if spec.name in waiting.result()]
             if len(running) < len(self._specs):
                 stopping.cancel()
                 return False
+            self._loading = False
             await self._hand_over(running)
             await self._watch(running, stop)
         return True
@@ -157,7 +164,10 @@ class Launching:
                 except TimeoutError:
                     continue
 
-    def _tell(self, name: str, event: Event, detail: str) -> None:
+    def _tell(self, supervisor: Supervisor, name: str, event: Event, detail: str) -> None:
+        # A fleet that lacks a server is not handed over, so nobody need wait for the others.
+        if event is Event.FAILED and self._loading:
+            supervisor.stop()
         self._say(f"{name}: {event.value}: {detail}", _STYLES.get(event))
 
     def _line(self, name: str, line: str) -> None:

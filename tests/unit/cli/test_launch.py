@@ -204,7 +204,7 @@ PYTHON = """#!{python}
 import json, os, sys
 if sys.argv[1] == "-c":
     json.load(sys.stdin)
-    told = {{"version": "0.32.0", "platform": "cpu", "methods": ["ngram"], "modules": [], "refusals": {refusals}}}
+    told = {{"version": "0.33.0", "platform": "cpu", "methods": ["ngram"], "modules": [], "refusals": {refusals}}}
     print("specroute:" + json.dumps(told))
 else:
     port = sys.argv[sys.argv.index("--port") + 1]
@@ -240,7 +240,7 @@ def test_vllm_has_the_last_word(tmp_path: Path) -> None:
         "--fleet", str(fleet(tmp_path)), "--check", "--python", interpreter(tmp_path, "{'base': 'no'}")
     )  # fmt: skip
     assert done.exit_code == 1
-    assert done.stderr.splitlines()[0] == "base: vLLM 0.32.0 refuses it: no; change what it names"
+    assert done.stderr.splitlines()[0] == "base: vLLM 0.33.0 refuses it: no; change what it names"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -385,3 +385,22 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_start(
     done = run("--fleet", str(fleet(tmp_path)), "--python", interpreter(tmp_path), option, str(file / "x"))
     assert done.exit_code == 2
     assert done.stderr.splitlines()[-1] == message.format(file)
+
+
+def test_a_fleet_that_is_stopped_while_it_loads_ended_well(tmp_path: Path) -> None:
+    with launched(tmp_path, fleet(tmp_path), FAULT="never") as process:
+        until(process, "base | loading tiny")
+        assert ended(process)[-1].startswith("base: stopped: exit code")
+        assert process.returncode == 0
+
+
+def test_nobody_else_loads_once_one_could_not_start(tmp_path: Path) -> None:
+    more = ", launch: {args: {refuse: true}}}\n"
+    more += '  - {name: two, url: "http://127.0.0.1:1025", model: acme/tiny, served_model: tiny'
+    file = fleet(tmp_path, more)
+    with launched(tmp_path, file) as process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+        assert process.wait(60) == 1
+    assert "base: failed: " in said
+    assert "two: starting" not in said
