@@ -135,12 +135,12 @@ def launch(
 
 def _writable(logs: Path, write: Path | None) -> None:
     """Refuse what would only fail once the servers have loaded."""
+    if write is not None and not write.parent.is_dir():
+        refuse(f"{write.parent}: there is no such folder")
     try:
         logs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         refuse(f"{logs}: {error.strerror}")
-    if write is not None and not write.parent.is_dir():
-        refuse(f"{write.parent}: there is no such folder")
 
 
 def _specs(recipe: str, methods: str, fleet: Path | None, port: int) -> tuple[LaunchSpec, ...]:
