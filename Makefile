@@ -41,7 +41,7 @@ bench-routing: $(VENV)/.test ## Measure routing on simulated fleets against peer
 
 model: $(VENV)/.core ## Train the shipped classifier anew (DATA=train_permissive.jsonl)
 	OMP_NUM_THREADS=1 $(BIN)/python -m gateway.training.train $(DATA) gateway/models/workload.model \
-		--own gateway/training/own.jsonl backends/prompts/*.jsonl
+		--own gateway/training/own*.jsonl backends/prompts/*.jsonl
 
 vllm-env: $(VLLM_VENV)/.stamp ## Install vLLM's CPU build into an environment of its own
 

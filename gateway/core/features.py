@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from gateway.core import language, marks
+from gateway.core import language, loops, marks
 from gateway.core.memo import remembered
 from gateway.core.values import value
 from gateway.core.words import letters
@@ -169,7 +169,7 @@ def extract(view: RequestView) -> Features:
     turns = view.turns
     last_at = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].role == "user"), None)
     last = turns[last_at] if last_at is not None else _NO_TURN
-    before = turns[:last_at] if last_at is not None else ()
+    before, since = (turns[:last_at], turns[last_at + 1 :]) if last_at is not None else ((), turns)
     answer = next((turn.text for turn in reversed(before) if turn.role == "assistant"), "")
     system = [turn for turn in turns if turn.role == "system"]
     own = language.detect(last.text)
@@ -201,7 +201,7 @@ def extract(view: RequestView) -> Features:
             system="\n".join(turn.text for turn in system),
             answer=answer,
             tools=() if view.tool_choice == "none" else view.tools,
-            tool_turns=sum(turn.calls_tool or turn.role == "tool" for turn in turns),
+            loop=loops.read(turns, since, text),
         ),
         hints=view.hints,
     )

@@ -5,26 +5,40 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.lexicon_foreign import SIGNS, WORDS
+import numpy as np
+
+from gateway.core.lexicon_foreign import WORDS
+from gateway.core.lexicon_scripts import SIGNS
 from gateway.core.values import value
+from gateway.core.words import UNITS, units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
 _HEAD: Final = 3
 _RUNS: Final = re.compile(r"\w+")
 _KINDS: Final = {name: 1 << number for number, name in enumerate(WORDS)}
-_CODE, _CODE_MADE, _MATH_TASK, _MATH_TERM, _TRANSLATION, _TOOL_ACTION = _KINDS.values()
+_CODE_SURE, _CODE, _CODE_MADE, _MATH_TASK, _MATH_TERM, _CREATIVE, _TRANSLATION, _TOOL_ACTION = _KINDS.values()
 
 
 @value(frozen=True, slots=True)
 class Foreign:
-    """Marks that a text has beside those of the English lexicon."""
+    """Marks that a text has beside those of the English lexicon.
 
-    code: bool = False
+    Attributes:
+        code: Distinct words of programming.
+        code_sure: Of them, those that mean nothing else.
+        math_terms: Distinct words of mathematics.
+    """
+
+    code: int = 0
+    code_sure: int = 0
     code_request: bool = False
     math: bool = False
     math_terms: int = 0
+    creative: bool = False
     translation: bool = False
     tool_action: bool = False
 
@@ -35,35 +49,59 @@ NOTHING: Final = Foreign()
 def _by_entry(table: Mapping[str, str]) -> dict[str, int]:
     entries: dict[str, int] = {}
     for name, listed in table.items():
-        for entry in listed.replace("\n", " ").split():
-            entries[entry] = entries.get(entry, 0) | _KINDS[name]
+        for entry in listed.split():
+            if not entry.endswith(":"):
+                entries[entry] = entries.get(entry, 0) | _KINDS[name]
     return entries
 
 
-def _by_head() -> dict[str, list[tuple[str, bool, int]]]:
-    """From how words begin to what to look for, whether in the whole text, and the kinds it speaks for."""
+def _by_head() -> tuple[dict[str, int], dict[str, list[tuple[str, bool, int]]]]:
+    """Whole words; from how others begin to what to look for, whether in the whole text, and its kinds."""
+    whole: dict[str, int] = {}
     heads: dict[str, list[tuple[str, bool, int]]] = {}
     for entry, kinds in _by_entry(WORDS).items():
         phrase = entry.rstrip("*").replace("_", " ")
         several = not phrase.isalpha()
-        sought = phrase if several or entry.endswith("*") else f"{phrase} "
-        head = _RUNS.findall(phrase)[-1][:_HEAD]
-        heads.setdefault(head, []).append((sought, several, kinds))
-    return heads
+        if several or entry.endswith("*"):
+            head = _RUNS.findall(phrase)[-1][:_HEAD]
+            heads.setdefault(head, []).append((phrase, several, kinds))
+        else:
+            whole[phrase] = kinds
+    return whole, heads
 
 
-_BY_HEAD: Final = _by_head()
-_OF_SIGN: Final = {entry.replace("_", " "): kinds for entry, kinds in _by_entry(SIGNS).items()}
-_EAST_ASIAN: Final = "\u2e80"
+def _by_pair() -> tuple[dict[str, int], dict[int, list[tuple[str, int]]]]:
+    """Signs of one letter, and the longer ones by the hash of their first two letters."""
+    single: dict[str, int] = {}
+    pairs: dict[int, list[tuple[str, int]]] = {}
+    for entry, kinds in _by_entry(SIGNS).items():
+        sign = entry.replace("_", " ")
+        if len(sign) == 1:
+            single[sign] = kinds
+        else:
+            pairs.setdefault(int(_hashed(units(sign[:2]))[0]), []).append((sign, kinds))
+    return single, pairs
 
 
-def _any(signs: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, sorted(signs, key=len, reverse=True))))
+def _hashed(read: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """A hash of each two UTF-16 units that follow each other."""
+    return read[:-1] * _ODD + read[1:]
 
 
-# Apart, so that a letter is compared with fewer of them.
-_SIGNS_BEFORE: Final = _any(sign for sign in _OF_SIGN if sign < _EAST_ASIAN)
-_SIGNS_FROM: Final = _any(sign for sign in _OF_SIGN if sign >= _EAST_ASIAN)
+_ODD: Final = np.uint16(40503)
+_WHOLE, _BY_HEAD = _by_head()
+_SINGLE, _BY_PAIR = _by_pair()
+_BEGINS: Final = np.isin(np.arange(UNITS), [*_BY_PAIR])
+_FIRST_SIGN: Final = 0x0590
+"""Letters of Hebrew and of what comes after it in Unicode are looked for as signs."""
+
+
+def _signs(ask: str, read: NDArray[np.uint16]) -> Iterator[int]:
+    """The kinds of each sign that a text of these UTF-16 units holds."""
+    yield from (kinds for sign, kinds in _SINGLE.items() if sign in ask)
+    hashed = _hashed(read)
+    for pair in {*hashed[_BEGINS[hashed]].tolist()}:
+        yield from (kinds for sign, kinds in _BY_PAIR[pair] if sign in ask)
 
 
 def read(ask: str, said: frozenset[str]) -> Foreign:
@@ -73,23 +111,36 @@ def read(ask: str, said: frozenset[str]) -> Foreign:
         ask: Where to look, in lower case.
         said: Its runs of letters.
     """
-    found = {sign: _OF_SIGN[sign] for sign in (*_SIGNS_BEFORE.findall(ask), *_SIGNS_FROM.findall(ask))}
+    phrases: dict[str, int] = {}
+    each: list[int] = []
     for word in said:
+        shown = _WHOLE.get(word, 0)
         for sought, several, kinds in _BY_HEAD.get(word[:_HEAD], ()):
-            if sought in ask if several else f"{word} ".startswith(sought):
-                found[sought] = kinds  # noqa: PERF403 - two loops, and it has entries
-    if not found:
+            if several:
+                if sought in ask:
+                    phrases[sought] = kinds
+            elif word.startswith(sought):
+                shown |= kinds
+        if shown:
+            each.append(shown)
+    each += phrases.values()
+    if not ask.isascii() and np.maximum.reduce(read := units(ask)) >= _FIRST_SIGN:
+        each += _signs(ask, read)
+    if not each:
         return NOTHING
-    seen = terms = 0
-    for kinds in found.values():
+    seen = code = sure = terms = 0
+    for kinds in each:
         seen |= kinds
+        code += kinds & (_CODE | _CODE_SURE) > 0
+        sure += kinds & _CODE_SURE > 0
         terms += kinds & _MATH_TERM > 0
-    code = seen & _CODE > 0
     return Foreign(
         code=code,
-        code_request=code and seen & _CODE_MADE > 0,
+        code_sure=sure,
+        code_request=code > 0 and seen & _CODE_MADE > 0,
         math=seen & _MATH_TASK > 0,
         math_terms=terms,
+        creative=seen & _CREATIVE > 0,
         translation=seen & _TRANSLATION > 0,
         tool_action=seen & _TOOL_ACTION > 0,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from gateway.core.memo import remembered
 from gateway.core.values import value
-from gateway.core.words import UNITS, units
+from gateway.core.words import EAST_ASIAN, UNITS, units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +38,7 @@ _CLOSING: Final = 5
 _PLACES: Final = 3
 _OFFERED: Final = 40
 _WRAP: Final = 2**64
+_ALONE: Final = 2
 
 
 def _mixed(number: int) -> int:
@@ -64,13 +65,17 @@ _SHIFT: Final = np.uint64(64 - BITS)
 
 
 def _tables() -> tuple[Codes, NDArray[np.int8]]:
-    """Of each UTF-16 unit: what stands for it (all digits, all spaces as one), and whether words have it."""
+    """Of each UTF-16 unit: what stands for it (all digits, all spaces as one), and whether words have it.
+
+    A letter of Chinese or Japanese is a word of its own.
+    """
     chars = [*map(chr, range(UNITS))]
     stands = np.arange(UNITS, dtype=np.uint16)
     stands[[*map(str.isdigit, chars)]] = ord("0")
     stands[[*map(str.isspace, chars)]] = ord(" ")
     in_word = np.array([*map(str.isalnum, chars)], np.int8)
     in_word[[ord("_"), ord("'")]] = 1
+    in_word[EAST_ASIAN] *= _ALONE
     return stands, in_word
 
 
@@ -153,7 +158,20 @@ def _read(lowered: str) -> tuple[Hashes, NDArray[np.intp]]:
         codes = _STANDS.take(units(lowered))
         wide = codes.astype(np.uint64)
         in_word = _IN_WORD.take(codes)
+        if np.maximum.reduce(in_word) == _ALONE:
+            return wide, _borders(in_word)
     return wide, (in_word[1:] != in_word[:-1]).nonzero()[0]
+
+
+def _borders(in_word: NDArray[np.int8]) -> NDArray[np.intp]:
+    """Where words begin and end in turn; where two touch, one place is both."""
+    before, after = in_word[:-1], in_word[1:]
+    apart = (before != after) | (after == _ALONE)
+    begin = (apart & (after > 0)).nonzero()[0]
+    borders = np.empty(2 * len(begin), np.intp)
+    borders[::2] = begin
+    borders[1::2] = (apart & (before > 0)).nonzero()[0]
+    return borders
 
 
 def _words(wide: Hashes, borders: NDArray[np.intp]) -> Hashes:

@@ -24,40 +24,76 @@ def _inverse(table: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
 BY_WORD: Final = _inverse(
     _table(
         """\
-en: as any following make without all there has was were they his her its but so than then when where why
-en: about into out up some more these those need want let us our each between
-en: the of and to is in that it for you with this are was what how can be have not from your which my
-en: who do on at by an or if me please does will would should we write give a i
-es: el la los las de que y en un una por con para es del se lo como qué cómo cuál está más pero su al
-es: son tiene cuántos cuántas cuánto me mi puedes escribe sobre
-fr: le la les des et est un une dans que qui pour pas du en sur avec ce cette il elle je vous nous sont
-fr: au aux plus quel quelle comment combien mon ma peux moi écris d l c j
-de: der die das und ist nicht ein eine zu den mit von für auf im dem des sich wie ich sie es wird sind
-de: auch was wer warum eines einen einer kann bitte mir schreibe wieviel viele mein
-it: il lo gli di che è un una per con del della dei delle non sono come cosa quanti quanto qual nel alla
-it: al ha si da mi scrivi anche questo questa le e i
-pt: o os as de que e um uma para com não em do da dos das no na por como mais qual quantos quanto é são
-pt: foi você eu meu minha escreva se ao
-nl: de het een en van is dat niet op te zijn met voor in hoe wat wie ik je er aan ook maar om hoeveel
-nl: mijn kan schrijf naar dit deze
-sv: och att det är en ett som på för av med den till inte jag hur vad kan du om har skriv mig min från i
-sv: var
+en: am no over come car due war care ten face comment met sense till son sin die men var as any following
+en: make without all there has was were they his her its but so than then when where why about into out up
+en: some more these those need want let us our each between the of and to is in that it for you with this
+en: are what how can be have not from your which my who do on at by an or if me please does will would
+en: should we write give a i
+es: el la los las de que y en un una por con para es del se lo como qué cómo cuál está más pero su al son
+es: tiene cuántos cuántas cuánto me mi puedes escribe sobre cuáles dónde cuándo quién porque sin entre hasta
+es: desde muy todo todos esta este estos estas ese eso mis tus sus nos les han hay fue ser hacer tener dos
+es: tres cuatro cinco dame explica haz necesito puedo quiero cada otro otra también calcula resuelve
+es: encuentra halla demuestra
+fr: le la les des et est un une dans que qui pour pas du en sur avec ce cette il elle je vous nous sont au
+fr: aux plus quel quelle comment combien mon ma peux moi écris d l c j quels quelles pourquoi où quand mais
+fr: ou donc car sans sous entre vers chez leur leurs mes tes ses son sa ont été avoir être fait faire peut
+fr: veux suis es sommes deux trois quatre cinq très tout tous toute comme donne explique puis voici quoi
+fr: votre nos résous calcule écrivez trouve montre
+de: der die das und ist nicht ein eine zu den mit von für auf im dem des sich wie ich sie es wird sind auch
+de: was wer warum eines einen einer kann bitte mir schreibe wieviel viele mein welche welcher welches
+de: welchen einem seine seinen ihre ihren unser unsere zwei drei vier fünf wenn dann über unter nach bei aus
+de: nur noch schon sehr mehr kein keine keinen hat haben war waren werden wurde kannst könnte soll sollte
+de: muss müssen möchte gib erkläre nenne gibt wo wann weil dass diese dieser dieses diesen mich dich uns
+de: euch meine meinen beim zum zur vom ins bis um löse berechne bestimme beweise
+it: il lo gli di che è un una per con del della dei delle non sono come cosa quanti quanto qual nel alla al
+it: ha si da mi scrivi anche questo questa le e i quali dove quando chi perché senza tra fra molto tutto
+it: tutti mio mia tuo sua suoi nostro hanno ho essere fare due tre quattro cinque dammi spiega faccio degli
+it: nella dallo sulla questi queste ogni ancora risolvi calcola trova dimostra
+pt: o os as de que e um uma para com não em do da dos das no na por como mais qual quantos quanto é são foi
+pt: você eu meu minha escreva se ao quais onde quando quem porque sem sobre entre até muito tudo todos esta
+pt: este isso isto meus seus nos têm há ser fazer ter dois três quatro cinco dê explique crie pela pelo
+pt: também uns umas resolva calcule encontre prove
+nl: de het een en van is dat niet op te zijn met voor in hoe wat wie ik je er aan ook maar om hoeveel mijn
+nl: kan schrijf naar dit deze welke waar wanneer waarom zonder tussen over bij uit nog wel geen heeft hebben
+nl: was waren worden wordt twee drie vier vijf geef leg maak mij ons uw hun dan toch als kun moet bereken
+nl: los
+sv: och att det är en ett som på för av med den till inte jag hur vad kan du om har skriv mig min från i var
+sv: vilka vilken vilket när varför utan mellan efter finns ska måste hade två tre fyra ge förklara mitt mina
+sv: dina sina detta dessa bara mycket lös beräkna
 da: og at det er en et som på for af med den til ikke jeg hvordan hvad kan du om har skriv mig min fra i
-da: hvor
-no: og at det er en et som på for av med den til ikke jeg hvordan hva kan du om har skriv meg min fra i
-no: hvor
-fi: ja on ei että se mitä miten kuinka ovat mutta oli kun myös minun voi tai jos mikä hän ole
-pl: i w na nie się jest że do z jak co to dla są czy ile od po jego przez który która które napisz mi
-pl: mój
-cs: a je na se že v ve jak co pro s do kolik jsou nebo který která které byl ale jeho mi napiš po z
-ro: și este de la în un o pe cu nu ce cum care pentru din sunt mai sa câte să al ale dar
-hu: a az és egy hogy nem is van mi hány milyen ez meg azt de volt mint csak kell írj
-tr: ve bir bu için ne nasıl de da ile mi kaç olarak çok daha var ben bana olan ise kadar gibi hangi
+da: hvor hvilke hvilken hvornår hvorfor uden mellem efter findes skal må havde to tre fire fem giv forklar
+da: mit mine dine dette disse bare meget der beregn løs
+no: og at det er en et som på for av med den til ikke jeg hvordan hva kan du om har skriv meg min fra i hvor
+no: hvilke hvilken når hvorfor uten mellom etter finnes skal må hadde to tre fire gi forklar mitt mine dine
+no: dette disse bare mye lag finn
+fi: ja on ei että se mitä miten kuinka ovat mutta oli kun myös minun voi tai jos mikä hän ole mitkä missä
+fi: milloin miksi ilman välillä sekä joka jotka kirjoita selitä anna kerro kaksi kolme neljä tämä tämän nämä
+fi: sen hänen meidän olla voisi paljonko luku yksi laske ratkaise
+pl: i w na nie się jest że do z jak co to dla są czy ile od po jego przez który która które napisz mi mój
+pl: jakie jaki jaka jakich gdzie kiedy dlaczego kto bez między przed nad pod oraz ale tylko bardzo jej ich
+pl: nasz dwa trzy cztery pięć tym tego tej te ten ta ma mam być zrobić wyjaśnij podaj można oblicz rozwiąż
+pl: udowodnij popraw
+cs: a je na se že v ve jak co pro s do kolik jsou nebo který která které byl ale jeho mi napiš po z jaké
+cs: jaký jaká kde kdy proč kdo bez mezi před nad pod jen velmi jejich náš dva tři čtyři pět tento tato toto
+cs: mám být udělat vysvětli dej mohu můžu vypočítej vyřeš oprav kam
+ro: și este de la în un o pe cu nu ce cum care pentru din sunt mai sa câte să al ale dar unde când cine fără
+ro: între după despre foarte toate tot meu mea lui ei nostru au face doi trei patru cinci acest această
+ro: scrie explică rezolvă calculează
+hu: a az és egy hogy nem is van mi hány milyen ez meg azt de volt mint csak kell írj hol mikor miért ki
+hu: nélkül között után előtt nagyon minden vagy lesz kettő három négy öt írja adj mit amely aki mennyi
+hu: hogyan készül számítsd oldd
+tr: ve bir bu için ne nasıl de da ile mi kaç olarak çok daha var ben bana olan ise kadar gibi hangi nerede
+tr: nerde zaman neden niçin kim olmadan arasında sonra önce her benim senin onun bizim yok oldu olur iki üç
+tr: dört beş yaz açıkla ver nedir mısın misin musun nereler şu bul hesapla çöz kaçtır anlama geliyor
 id: yang dan di untuk dengan ini itu apa adalah dari pada tidak bagaimana saya ke berapa dalam akan atau
-id: tolong
-vi: là và của có cho không được trong một các những với này như thế nào bao nhiêu tôi hãy khi để đã
-vi: người
-sw: na ya wa kwa ni katika za la kuwa hii je ngapi yake kila alikuwa ana lakini kama cha watu"""
+id: tolong mana kapan mengapa kenapa siapa tanpa antara setelah sebelum sangat semua saja juga bisa harus
+id: buat buatkan jelaskan dua tiga empat lima sebuah seorang cara selesaikan hitung tulis tentukan
+vi: là và của có cho không được trong một các những với này như thế nào bao nhiêu tôi hãy khi để đã người
+vi: đâu sao tại vì giữa sau trước rất tất cả cũng phải viết giải thích hai ba bốn năm cách tìm tính
+ca: què és una els les amb per com quin quina quins quants quantes més però això aquest aquesta sense molt
+ca: fer puc tinc em meu meva escriu dels al
+sw: niambie andika eleza ngapi nini kwamba na ya wa kwa ni katika za la kuwa hii je yake kila alikuwa ana
+sw: lakini kama cha watu"""
     )
 )
 """From a stop word to the languages that use it."""
@@ -98,6 +134,7 @@ de: german allemand alemán tedesco alemão deutsch deutsche duits немецк�
 de: 독일어 الألمانية
 it: italian italien italiano italienisch italienische italiaans итальянский итальянском 意大利语
 it: イタリア語 이탈리아어
+ca: catalan català catalán catalano katalanisch
 pt: portuguese portugais portugués portoghese português portugiesisch portugiesische португальский
 pt: 葡萄牙语 ポルトガル語
 nl: dutch néerlandais neerlandés olandese holandês niederländisch niederländische nederlands голландский

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core import foreign, lexicon, lexicon_keys, lexicon_tools, signs
 from gateway.core.language import ENGLISH
+from gateway.core.loops import NOTHING, Loop
 from gateway.core.memo import remembered
 from gateway.core.signs import any_of
 from gateway.core.values import value
@@ -60,6 +61,7 @@ class Marks:
         code_syntax: Spots that only code or markup has: calls, braces at line ends, statements, tags.
         code_names: Distinct names of programming languages, formats and systems.
         code_words: Distinct words of programming.
+        other_code: Of those in other languages than English, the ones that mean nothing else.
         code_request: Asks for something that is code, or in a programming language.
         code_task: Speaks of a job that is done with code or a command line.
         latex: Formulas and LaTeX commands.
@@ -67,6 +69,7 @@ class Marks:
         numbers: Numbers in digits, and distinct ones in words.
         operators: Arithmetic and relations between terms.
         math_words: Distinct words of mathematics and measures.
+        other_math: Of them, those in other languages than English.
         math_task: Asks for a value, a solution or a proof.
         math_sure: Asks for it in words that only mathematics uses.
         text_task: Asks to condense, reword or search a text.
@@ -83,6 +86,7 @@ class Marks:
         plain_order: Says that no tool is to be used, or only thanks.
         plain_request: Begins with a request for text.
         tool_turns: Tool calls and results in the conversation.
+        loop: Where a loop of calls and results stands.
         code_before: The last answer held code.
         follows_up: A short message after an answer.
     """
@@ -91,6 +95,7 @@ class Marks:
     code_syntax: int = 0
     code_names: int = 0
     code_words: int = 0
+    other_code: int = 0
     code_request: bool = False
     code_in: bool = False
     code_task: bool = False
@@ -99,6 +104,7 @@ class Marks:
     numbers: int = 0
     operators: int = 0
     math_words: int = 0
+    other_math: int = 0
     math_count: bool = False
     math_task: bool = False
     math_other: bool = False
@@ -117,6 +123,7 @@ class Marks:
     plain_order: bool = False
     plain_request: bool = False
     tool_turns: int = 0
+    loop: Loop = NOTHING
     code_before: bool = False
     asked_back: bool = False
     follows_up: bool = False
@@ -223,7 +230,7 @@ def read(
     system: str,
     answer: str,
     tools: Sequence[Tool],
-    tool_turns: int,
+    loop: Loop,
 ) -> Marks:
     """Reads the marks of a conversation.
 
@@ -235,7 +242,7 @@ def read(
         system: The system prompt, or its head and tail.
         answer: The last assistant message before it, empty where there is none.
         tools: The tools that may be called.
-        tool_turns: Tool calls and results so far.
+        loop: Where a loop of calls and results stands.
     """
     ask = _ends(text, ASK_CHARS, ASK_CHARS)
     asked = said if ask is text else letters(ask)
@@ -249,6 +256,7 @@ def read(
         code_syntax=signs.code(text),
         code_names=len(said & lexicon.CODE_NAMES),
         code_words=len(said & lexicon.CODE_WORDS) + other.code,
+        other_code=other.code_sure,
         code_request=other.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
         code_in=lexicon_keys.CODE_IN.found(ask, keys),
         code_task=lexicon_keys.CODE_TASK.found(ask, keys) or lexicon_keys.CODE_ORDER.found(ask, keys),
@@ -262,7 +270,8 @@ def read(
         math_other=other.math,
         math_sure=lexicon_keys.MATH_SURE.found(ask, keys),
         text_task=lexicon_keys.TEXT_TASK.found(ask, keys),
-        creative=lexicon_keys.CREATIVE.found(ask, keys),
+        other_math=other.math_terms,
+        creative=other.creative or lexicon_keys.CREATIVE.found(ask, keys),
         translation=other.translation or lexicon_keys.TRANSLATION.found(ask, keys),
         supplied_chars=_supplied(last.text, last.chars),
         question=any_of(_QUESTION_MARKS, ask),
@@ -274,7 +283,8 @@ def read(
         tool_action=offer.action,
         plain_order=lexicon_keys.PLAIN_ORDER.found(ask, keys),
         plain_request=lexicon_tools.PLAIN_REQUEST.search(ask) is not None,
-        tool_turns=tool_turns,
+        tool_turns=loop.turns,
+        loop=loop,
         code_before="```" in answer,
         asked_back=bool(answer) and lexicon_keys.ASKED_BACK.found(answer[-_ANSWER_CHARS:].lower(), _NO_KEYS),
         follows_up=bool(answer) and last.chars < _FOLLOW_UP_CHARS,

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gateway.core.features import Features
+    from gateway.core.marks import Marks
 
 _COUNTS: Final = (
     "fences", "code_syntax", "code_names", "code_words", "latex", "latex_text", "numbers", "operators",
-    "math_words", "tool_overlap", "tool_name_overlap", "tool_turns",
+    "math_words", "tool_overlap", "tool_name_overlap", "tool_turns", "other_code", "other_math",
 )  # fmt: skip
 _FLAGS: Final = (
     "code_request", "code_in", "code_task", "math_count", "math_task", "math_other", "math_sure", "text_task",
@@ -34,7 +35,8 @@ _BESIDE_TOOLS: Final = (
 )  # fmt: skip
 _IN_OTHER_LANGUAGES: Final = (
     "math_task", "math_count", "math_other", "numbers", "code_words", "code_request", "translation",
-    "text_task", "supplied_chars",
+    "text_task", "supplied_chars", "code_names", "code_syntax", "fences", "latex", "operators", "math_words",
+    "creative", "question", "context",
 )  # fmt: skip
 _SUPPLIED: Final = (0, 200, 600)
 _LENGTHS: Final = (40, 80, 160, 320, 700, 1500, 4000)
@@ -66,6 +68,13 @@ _WITH_TOOLS: Final = (
     "under 100 characters", "not in English",
 )  # fmt: skip
 
+_LOOP: Final = (
+    "over 1 result", "over 2 results", "over 4 results", "result says failed", "result says done",
+    "long result", "several steps asked for", "change asked for", "change asked for, not done",
+    "several steps, one result", "change asked for, one result, not done", "question",
+    "question, no change asked for", "more tools named than results",
+)  # fmt: skip
+
 NAMES: Final = (
     *LANGUAGE,
     *_REQUEST,
@@ -80,12 +89,14 @@ NAMES: Final = (
     *(f"tools and {name}" for name in _WITH_TOOLS),
     *(f"another language and {name.replace('_', ' ')}" for name in _IN_OTHER_LANGUAGES),
     "short message after code",
+    *(f"in a loop: {name}" for name in _LOOP),
     *(f"rule {rule.name}" for rule in RULES),
 )
 """What each number says, in order."""
 
 _ROW: Final = Struct(f"{len(NAMES)}f")
 _NO_TOOLS: Final = (0.0,) * (len(_BESIDE_TOOLS) + len(_WITH_TOOLS))
+_NO_LOOP: Final = (0.0,) * len(_LOOP)
 _NO_OTHER_LANGUAGE: Final = (0.0,) * len(_IN_OTHER_LANGUAGES)
 _BY_RULE: Final = tuple(
     tuple(number == rule for number in range(len(RULES))) for rule in range(len(RULES) + 1)
@@ -144,8 +155,30 @@ def _values(features: Features, rule: int) -> list[float]:
         values += _NO_TOOLS
     values += [mark > 0 for mark in _in_other_languages(m)] if foreign else _NO_OTHER_LANGUAGE
     values.append(m.code_before and m.follows_up)
+    values += _loop(m) if m.loop.results else _NO_LOOP
     values += _BY_RULE[rule]
     return values
+
+
+def _loop(m: Marks) -> tuple[float, ...]:
+    loop = m.loop
+    undone = loop.change and not loop.done
+    return (
+        loop.results > 1,
+        loop.results > 2,
+        loop.results > 4,
+        loop.failed,
+        loop.done,
+        loop.long,
+        loop.steps,
+        loop.change,
+        undone,
+        loop.steps and loop.results == 1,
+        undone and loop.results == 1,
+        m.question,
+        m.question and not loop.change,
+        m.tool_name_overlap > loop.results,
+    )
 
 
 def read(features: Features, rule: int) -> NDArray[np.float32]:

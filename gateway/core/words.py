@@ -30,21 +30,43 @@ def _are(chars: str) -> NDArray[np.bool_]:
     return np.isin(_UNITS, [*map(ord, chars)])
 
 
+def _in_blocks(ends: str) -> NDArray[np.bool_]:
+    blocks = zip(ends[::2], ends[1::2], strict=True)
+    inside: NDArray[np.bool_] = np.logical_or.reduce(
+        [(ord(first) <= _UNITS) & (ord(last) >= _UNITS) for first, last in blocks]
+    )
+    return inside
+
+
+EAST_ASIAN: Final = _in_blocks("\u3040\u30ff\u3400\u4dbf\u4e00\u9fff")
+"""Units of Chinese and Japanese letters."""
+
+_DENSE: Final = EAST_ASIAN | _in_blocks("\u0e00\u0e7f\u1100\u11ff\uac00\ud7af")
+"""Scripts that put no spaces between words, or none between a name in ours and what follows it."""
+
+_FIRST_DENSE: Final = 0x0E00
+
+
 class Table:
     """Which characters of a text are kept; all others become spaces, and those beyond the first 65,536."""
 
-    __slots__ = ("_of_ascii", "_of_units")
+    __slots__ = ("_of_ascii", "_of_dense", "_of_units")
 
     def __init__(self, kept: NDArray[np.bool_]) -> None:
         """Take a flag for each UTF-16 unit."""
-        self._of_units = np.where(kept, _UNITS, np.uint16(_SPACE))
+        self._of_units = np.where(kept & ~_DENSE, _UNITS, np.uint16(_SPACE))
+        self._of_dense = np.where(kept & _DENSE, _UNITS, np.uint16(_SPACE))
         self._of_ascii = self._of_units[:_ASCII].astype(np.uint8).tobytes().ljust(256)
 
     def apart(self, text: str) -> list[str]:
-        """What stands between spaces."""
+        """What stands between spaces, or between a dense script and another one."""
         if text.isascii():
             return text.encode().translate(self._of_ascii).decode().split()
-        return utf_16_le_decode(self._of_units.take(units(text)).tobytes())[0].split()
+        read = units(text)
+        found = utf_16_le_decode(self._of_units.take(read).tobytes())[0].split()
+        if np.maximum.reduce(read) >= _FIRST_DENSE:
+            found += utf_16_le_decode(self._of_dense.take(read).tobytes())[0].split()
+        return found
 
 
 def units(text: str) -> NDArray[np.uint16]:
@@ -66,7 +88,7 @@ def letters(text: str) -> frozenset[str]:
 
 
 def words(text: str, said: frozenset[str] | None = None) -> frozenset[str]:
-    """Every word as :data:`gateway.core.lexicon.WORD` finds it.
+    """Every word as :data:`gateway.core.lexicon.WORD` finds it, apart where a dense script begins or ends.
 
     Args:
         text: In lower case.

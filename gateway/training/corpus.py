@@ -41,8 +41,8 @@ class Row:
 
     Attributes:
         language: Of the answer, ISO 639-1; ``und`` where unknown.
-        variation: How it was made from another row, empty for a row of the data, ``own`` for one that was
-            written for the project.
+        variation: How it was made from another row, empty for a row of the data. ``own`` for one that was
+            written for the project, ``language`` and ``loop`` for those of them that are about one thing.
     """
 
     label: str
@@ -154,7 +154,8 @@ def read(lines: Sequence[str], own: Sequence[str] = (), *, seed: int) -> list[Ro
 
     Args:
         lines: Objects with ``label`` (or ``workload``), ``language`` and ``request``, a chat completion.
-        own: More of them that were written for the project; they are not varied.
+        own: More of them that were written for the project, each with its ``variation`` where that is not
+            ``own``; they are not varied.
         seed: The same seed makes the same variations.
 
     Raises:
@@ -165,4 +166,4 @@ def read(lines: Sequence[str], own: Sequence[str] = (), *, seed: int) -> list[Ro
     variations = _Variations(parsed, seed)
     rows += [row for one in parsed for row in variations.of(one)]
     written = [parse(line, f"own line {number}") for number, line in enumerate(own, start=1)]
-    return rows + [_row(one, one["request"], "own") for one in written]
+    return rows + [_row(one, one["request"], one.get("variation", "own")) for one in written]

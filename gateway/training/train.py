@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
     from gateway.training.corpus import Row
 
-VERSION: Final = "linear-1"
+VERSION: Final = "linear-2"
 SEED: Final = 11
 
 _VARIATION_WEIGHTS: Final = {
     "": 1.0, "tools": 0.4, "more_tools": 0.6, "system": 0.1, "switch": 0.1, "own": 6.0,
+    "language": 3.0, "loop": 4.0,
 }  # fmt: skip
 _TOOL_USE_WEIGHT: Final = 1.4
 _RIDGE: Final = (1e-3, 1e-4)

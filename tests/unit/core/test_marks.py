@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.features import Tool, Turn
+from gateway.core.loops import NOTHING
 from gateway.core.marks import HEAD_CHARS, TAIL_CHARS, Marks, read, sample
 from gateway.core.words import letters
 
@@ -27,7 +28,7 @@ def marks(
         system=system,
         answer=answer,
         tools=tools,
-        tool_turns=0,
+        loop=NOTHING,
     )
 
 
@@ -72,7 +73,7 @@ def test_reads_the_message(text: str, expected: dict[str, int | bool]) -> None:
     [
         ("Schreib eine Funktion, die zählt", {"code_words": 1, "code_request": True}),
         ("Wie viele Äpfel bleiben übrig?", {"math_other": True}),
-        ("求这个三角形的面积", {"math_other": True, "math_words": 2}),
+        ("求这个三角形的面积", {"math_other": True, "math_words": 3, "other_math": 3}),
         ("Übersetze das bitte", {"translation": True}),
     ],
 )

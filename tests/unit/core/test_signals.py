@@ -84,3 +84,27 @@ def test_where_no_rule_fits_none_counts() -> None:
     features = extract(RequestView(endpoint="chat", model="m"))
     assert first_rule(features) == len(RULES)
     assert not [name for name in read("") if name.startswith("rule ")]
+
+
+def test_where_a_loop_stands_is_seen() -> None:
+    view = RequestView(
+        endpoint="chat",
+        model="m",
+        tools=(Tool("book_table"),),
+        turns=(
+            Turn("user", "Book a table and tell Tom.", 26),
+            Turn("assistant", "", 0, calls_tool=True),
+            Turn("tool", "error: none free", 16),
+        ),
+    )
+    found = extract(view)
+    row = zip(NAMES, signals.read(found, first_rule(found)).tolist(), strict=True)
+    assert {name.partition(": ")[2] for name, worth in row if worth and name.startswith("in a loop")} == {
+        "result says failed",
+        "several steps asked for",
+        "change asked for",
+        "change asked for, not done",
+        "several steps, one result",
+        "change asked for, one result, not done",
+        "more tools named than results",
+    }

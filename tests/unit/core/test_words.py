@@ -25,3 +25,10 @@ def test_finds_what_the_expressions_find(text: str) -> None:
 def test_runs_of_letters_end_at_anything_else() -> None:
     assert letters("c++ isn't x_y 2d") == {"c", "isn", "t", "x", "y", "d"}
     assert letters("naïve 3x") == {"naïve", "x"}
+
+
+def test_names_stand_apart_from_scripts_without_spaces() -> None:
+    assert letters("用python写一个函数") == {"用", "python", "写一个函数"}
+    assert letters("python으로 써 줘") == {"python", "으로", "써", "줘"}
+    assert words("用c++写") == {"用", "c++", "写"}
+    assert "html" in letters("เขียนhtmlหน้า")

@@ -18,6 +18,7 @@ from gateway import models
 from gateway.core.features import extract
 from gateway.training.score import Guess, covered, score
 from gateway.wire.inbound import Malformed, view
+from tests.unit.training.test_apart_from_dev import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,8 +65,8 @@ def test_labels_of_sources_that_are_new() -> None:
 
 
 def test_rows_made_to_mislead() -> None:
-    assert accuracy(lambda row: "hard" in row) >= 0.9
-    assert accuracy(lambda row: "hard" in row and new_source(row)) >= 0.9
+    assert accuracy(lambda row: "hard" in row) >= 0.91
+    assert accuracy(lambda row: "hard" in row and new_source(row)) >= 0.92
 
 
 def test_tools_are_declared_and_not_needed_or_needed() -> None:
@@ -76,7 +77,7 @@ def test_tools_are_declared_and_not_needed_or_needed() -> None:
 def test_mathematics_and_code_in_other_languages_stay_what_they_are() -> None:
     foreign = guesses(lambda row: row["label"] in {"math", "code"} and row["language"] not in {"en", "und"})
     assert len(foreign) >= 60
-    assert score(foreign).accuracy >= 0.95
+    assert score(foreign).accuracy >= 0.94
     assert sum(guess.label == "multilingual" for guess in foreign) <= 3
 
 
@@ -96,7 +97,6 @@ def test_the_script_makes_the_shipped_file_again(tmp_path: Path) -> None:
     if not os.environ.get("SPECROUTE_RETRAIN"):
         pytest.skip("takes minutes; set SPECROUTE_RETRAIN=1 to run it")
     made = tmp_path / models.FILE
-    own = [ROOT / "gateway/training/own.jsonl", *(ROOT / "backends/prompts").glob("*.jsonl")]
-    command = [sys.executable, "-m", "gateway.training.train", data, made, "--own", *own]
+    command = [sys.executable, "-m", "gateway.training.train", data, made, "--own", *WRITTEN]
     subprocess.run(command, check=True, cwd=ROOT)  # noqa: S603 - our own interpreter
     assert filecmp.cmp(made, str(files(models) / models.FILE), shallow=False)

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[3]
 DEV: Final = ROOT.parent / "shared" / "data" / "classify" / "dev.jsonl"
-WRITTEN: Final = (*sorted((ROOT / "backends/prompts").glob("*.jsonl")), ROOT / "gateway/training/own.jsonl")
+WRITTEN: Final = tuple(
+    file
+    for folder in ("backends/prompts", "gateway/training")
+    for file in sorted((ROOT / folder).glob("*.jsonl"))
+)
 
 GRAM: Final = 5
 READ: Final = 600

@@ -86,6 +86,11 @@ def test_rows_written_for_the_project_come_last_and_are_not_varied() -> None:
     assert {(row.label, row.variation) for row in rows[-50:]} == {("code", "own")}
 
 
+def test_rows_written_about_one_thing_say_so() -> None:
+    own = {"variation": "loop", "workload": "code", "language": "en", "request": {"messages": []}}
+    assert read(LINES, [json.dumps(own)], seed=3)[-1].variation == "loop"
+
+
 @pytest.mark.parametrize(
     "text", ["{", "[]", "{}", '{"request": []}', "[" * 100_000], ids=["cut", "list", "empty", "shape", "deep"]
 )
