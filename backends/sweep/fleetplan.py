@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gateway.policy.evidence import Evidence, Measurement
     from gateway.policy.pace import Pace
 
-WORTH_IT: Final = 0.02
+WORTH_IT: Final = 0.01
 """Gain of a mixture over one configuration below which the one is planned: a router reaches only some."""
 
 MOST_CONTENDERS: Final = 5
@@ -171,7 +171,7 @@ def plan_fleet(
         if (one := _solved(paces, {first: number, second: servers - number}, load)) is not None
     ]
     mixed = max((split for split, _ in splits), key=lambda one: one.tokens_per_second, default=None)
-    least = 1.0 + max(WORTH_IT, evidence.precision / 2.0)  # errors of the cells partly cancel
+    least = 1.0 + max(WORTH_IT, evidence.precision / 3.0)  # errors of the cells partly cancel
     worth = mixed is not None and mixed.tokens_per_second > homogeneous.tokens_per_second * least
     chosen = mixed if worth and mixed is not None else homogeneous
     routed = next(found for split, found in (*alone, *splits) if split is chosen)
