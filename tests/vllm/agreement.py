@@ -1,15 +1,15 @@
 """The sweep's figures beside those of other benchmarks, of one real server: python -m tests.vllm.agreement --help.
 
-The same prompts, requests in flight and answer lengths, in rounds that take turns, so that whatever else the machine
-does meets all of them alike. Each round of each is one observation. The model must be slow beside a client: one of
-``tests.vllm.smollm``. ``vllm bench serve`` needs pandas beside vLLM, which ``--beside`` names a folder of (pip install
---target FOLDER --no-deps pandas python-dateutil pytz tzdata six); guidellm is a program of an environment of its own.
+The same prompts, requests in flight and answer lengths, in short rounds that take turns, so that whatever else the
+machine does meets all of them alike. Each round of each is one observation. ``vllm bench serve`` runs in vLLM's
+environment, which ``tests/vllm/env.sh`` made; guidellm is a program of an environment of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -30,26 +31,45 @@ from gateway.core.gain import student
 from tests.vllm import servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from backends.sweep.model import Sample
 
 OURS: Final = "specroute sweep"
 VLLM: Final = "vllm bench serve"
 GUIDELLM: Final = "guidellm"
-_VLLM: Final = (
-    "import argparse; from vllm.benchmarks.serve import add_cli_args, main; "
-    "parser = argparse.ArgumentParser(); add_cli_args(parser); main(parser.parse_args())"
-)
-"""The command line of the same name, which the CPU build's package has no entry point for."""
+_VLLM: Final = """
+import argparse, json, sys
+from vllm.benchmarks.serve import add_cli_args, main
+parser = argparse.ArgumentParser()
+add_cli_args(parser)
+for line in sys.stdin:
+    main(parser.parse_args(json.loads(line)))
+    print(flush=True)
+    print("%s", flush=True)
+"""
+"""``vllm bench serve`` run after run in one process: most of a run would else be the import of vLLM."""
+_OVER: Final = "this run is over"
 
 
 class Figures(NamedTuple):
-    """What one round of one benchmark says: tokens a second, median time to the first one and mean time of the others."""
+    """What one round of one benchmark says.
+
+    Attributes:
+        tokens_per_second: As it says.
+        of_requests: Clients times output tokens over seconds of whole requests: a rate without start and end.
+        ttft: Median time to the first token.
+        tpot: Mean time of the others.
+        prompt_tokens: Mean of a request.
+        output_tokens: The same.
+    """
 
     tokens_per_second: float
+    of_requests: float
     ttft: float
     tpot: float
+    prompt_tokens: float
+    output_tokens: float
 
 
 class Place(NamedTuple):
@@ -64,7 +84,7 @@ class Load(NamedTuple):
     """What every benchmark does."""
 
     in_flight: int = 4
-    requests: int = 24
+    requests: int = 32
     tokens: tuple[int, int] = (16, 48)
 
     @property
@@ -105,14 +125,28 @@ def ours(server: Place, load: Load, number: int) -> Figures:
     found = measured(cell, samples)
     assert found.rate is not None
     assert found.tpot is not None
-    return Figures(found.rate.value, percentile(found.ttft, 0.5) or 0.0, found.tpot.value)
+    assert not found.failures
+    rate = found.rate.value
+    lengths = found.prompt_tokens / found.requests, found.output_tokens / found.requests
+    return Figures(rate, rate, percentile(found.ttft, 0.5) or 0.0, found.tpot.value, *lengths)
 
 
-def others(found: Sequence[imports.Imported]) -> Figures:
-    """What an imported run says."""
-    (run,) = found
-    assert run.failures == 0
-    return Figures(run.tokens_per_second.value, run.ttft_p50 or 0.0, run.tpot or 0.0)
+def others(text: str, load: Load) -> Figures:
+    """What an import makes of a result, and the rate by its requests alone."""
+    (run,) = imports.parse(text)
+    assert (run.requests, run.failures) == (load.requests, 0)
+    assert run.concurrency == load.in_flight
+    found = json.loads(text)
+    if run.source == imports.VLLM:
+        tokens, seconds = sum(found["output_lens"]), sum(found["latencies"])
+    else:
+        good = found["benchmarks"][0]["requests"]["successful"]
+        tokens, seconds = (sum(one[name] for one in good) for name in ("output_tokens", "request_latency"))
+    rate = load.in_flight * tokens / seconds
+    return Figures(
+        run.tokens_per_second.value, rate, run.ttft_p50 or 0.0, run.tpot or 0.0,
+        run.prompt_tokens or 0.0, run.output_tokens or 0.0,
+    )  # fmt: skip
 
 
 def prompts_file(path: Path, load: Load) -> None:
@@ -124,18 +158,41 @@ def prompts_file(path: Path, load: Load) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def vllm_bench(python: Path, beside: str, server: Place, load: Load, folder: Path) -> Figures:
-    """One run of ``vllm bench serve``."""
-    command = [
-        python, "-c", _VLLM, "--backend", "openai-chat", "--endpoint", "/v1/chat/completions",
-        "--base-url", server.url, "--model", server.model, "--tokenizer", server.tokenizer,
-        "--dataset-name", "custom", "--dataset-path", folder / "prompts.jsonl", "--skip-chat-template",
-        "--disable-shuffle", "--custom-output-len", "-1", "--num-prompts", str(load.requests),
-        "--max-concurrency", str(load.in_flight), "--temperature", "0", "--ignore-eos", "--save-result", "--save-detailed",
-        "--result-dir", folder, "--result-filename", "vllm.json", "--disable-tqdm",
-    ]  # fmt: skip
-    _run(command, {"PYTHONPATH": beside})
-    return others(imports.parse((folder / "vllm.json").read_text(encoding="utf-8")))
+class VllmBench:
+    """``vllm bench serve`` with a server."""
+
+    def __init__(self, process: subprocess.Popen[str], server: Place, load: Load, folder: Path) -> None:
+        self._process = process
+        self._load = load
+        self._result = folder / "vllm.json"
+        self._arguments = [
+            "--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--base-url", server.url,
+            "--model", server.model, "--tokenizer", server.tokenizer, "--dataset-name", "custom",
+            "--dataset-path", str(folder / "prompts.jsonl"), "--skip-chat-template", "--disable-shuffle",
+            "--custom-output-len", "-1", "--num-prompts", str(load.requests), "--max-concurrency", str(load.in_flight),
+            "--temperature", "0", "--ignore-eos", "--save-result", "--save-detailed", "--result-dir", str(folder),
+            "--result-filename", self._result.name, "--disable-tqdm",
+        ]  # fmt: skip
+
+    def run(self) -> Figures:
+        """One run of it."""
+        self._result.unlink(missing_ok=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(self._arguments), file=self._process.stdin, flush=True)
+        for line in self._process.stdout:
+            if line.strip() == _OVER:
+                return others(self._result.read_text(encoding="utf-8"), self._load)
+        raise RuntimeError(f"{VLLM} ended with {self._process.wait()}")
+
+
+@contextlib.contextmanager
+def vllm_bench(python: Path, server: Place, load: Load, folder: Path) -> Iterator[VllmBench]:
+    """Start ``vllm bench serve``."""
+    with subprocess.Popen(  # noqa: S603 - named by whoever runs this
+        [python, "-c", _VLLM % _OVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_env()
+    ) as process:
+        yield VllmBench(process, server, load, folder)
 
 
 def guidellm(program: Path, server: Place, load: Load, folder: Path) -> Figures:
@@ -148,17 +205,16 @@ def guidellm(program: Path, server: Place, load: Load, folder: Path) -> Figures:
         "--tokenizer", f"kind=huggingface_auto,model={server.tokenizer}",
         "--output", f"kind=json,path={folder / 'guidellm.json'}", "--disable-console",
     ]  # fmt: skip
-    _run(command, {})
-    return others(imports.parse((folder / "guidellm.json").read_text(encoding="utf-8")))
-
-
-def _run(command: Sequence[object], more: Mapping[str, str]) -> None:
-    env = os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"} | more
     done = subprocess.run(  # noqa: S603 - named by whoever runs this
-        list(map(str, command)), env=env, capture_output=True, text=True, check=False, timeout=600
+        list(map(str, command)), env=_env(), capture_output=True, text=True, check=False, timeout=600
     )
     if done.returncode:
-        raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"{GUIDELLM} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return others((folder / "guidellm.json").read_text(encoding="utf-8"), load)
+
+
+def _env() -> dict[str, str]:
+    return os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
 class Interval(NamedTuple):
@@ -198,69 +254,74 @@ def compare(
 
 def table(found: Mapping[str, Sequence[Figures]]) -> str:
     """Means with intervals, and our figures over the others'."""
-    lines = ["| | tokens/s (95 %) | TTFT p50, ms | TPOT, ms |", "|---|---:|---:|---:|"]
+    lines = ["| | tokens/s (95 %) | of requests | TTFT p50, ms | TPOT, ms |", "|---|---:|---:|---:|---:|"]
     for name, figures in found.items():
-        rates, ttfts, tpots = zip(*figures, strict=True)
+        rates, alone, ttfts, tpots, _, _ = zip(*figures, strict=True)
         milli = [[1e3 * one for one in of] for of in (ttfts, tpots)]
         lines.append(
-            f"| {name} | {interval(rates):.0f} | {interval(milli[0]):.1f} | {interval(milli[1]):.2f} |"
+            f"| {name} | {interval(rates):.0f} | {interval(alone):.0f} | {interval(milli[0]):.1f} "
+            f"| {interval(milli[1]):.2f} |"
         )
     for name in found.keys() - {OURS}:
-        sides = (zip(*found[which], strict=True) for which in (OURS, name))
-        over = [ratio(*both) for both in zip(*sides, strict=True)]
-        lines.append(f"| sweep over {name} | {over[0]:.3f} | {over[1]:.3f} | {over[2]:.3f} |")
+        over = (
+            ratio(*both)
+            for both in zip(*(zip(*found[which], strict=True) for which in (OURS, name)), strict=True)
+        )
+        lines.append(" | ".join([f"| sweep over {name}", *(f"{one:.3f}" for one in islice(over, 4))]) + " |")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", type=Path, required=True, help="interpreter with vLLM")
-    parser.add_argument("--beside", default="", help="folder with pandas, for vllm bench serve")
     parser.add_argument("--guidellm", type=Path, help="its program; left out, it is not run")
-    parser.add_argument("--model", type=Path, required=True, help="checkpoint of tests.vllm.smollm")
+    parser.add_argument(
+        "--model", type=Path, required=True, help="checkpoint of tests.vllm.smollm or tests.vllm.checkpoints"
+    )
     parser.add_argument(
         "--url", default="", help="a server that runs already, instead of one of that checkpoint"
     )
     parser.add_argument("--served-model", default="", help="what that one answers to")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=12)
     args = parser.parse_args()
-    others_at = args.python, args.beside, args.guidellm
-    if args.url:
-        found = take_turns(Place(args.url, args.served_model, str(args.model)), args.rounds, *others_at)
-    else:
-        found = measure(args.model, args.rounds, *others_at)
-    print(table(found))
+    with contextlib.ExitStack() as stack:
+        place = Place(args.url, args.served_model, str(args.model))
+        if not args.url:
+            place = stack.enter_context(serving(args.model, args.python))
+        print(table(take_turns(place, args.rounds, args.python, args.guidellm)))
 
 
-def measure(
-    model: Path, rounds: int, python: Path, beside: str = "", program: Path | None = None
-) -> dict[str, list[Figures]]:
-    """Start a server of a model without speculation and let the benchmarks take turns."""
+@contextlib.contextmanager
+def serving(model: Path, python: Path) -> Iterator[Place]:
+    """Run a server of a model without speculation."""
     base = servers.specs(model, "", suffix=False)[0]
     given = {key: value for key, value in base.args.items() if key != "otlp-traces-endpoint"}
-    spec = replace(base, target=str(model), args={**given, "kv-cache-memory-bytes": 256 << 20})
+    # All have the same prompts: what one leaves in the prefix cache would be the next one's.
+    own = {"kv-cache-memory-bytes": 256 << 20, "enable-prefix-caching": False}
+    spec = replace(base, target=str(model), args={**given, **own})
     with tempfile.TemporaryDirectory() as name, servers.running(python, [spec], Path(name)) as fleet:
         (server,) = fleet.values()
-        place = Place(server.url, servers.SERVED_MODEL, str(model))
-        return take_turns(place, rounds, python, beside, program)
+        yield Place(server.url, servers.SERVED_MODEL, str(model))
 
 
 def take_turns(
-    server: Place, rounds: int, python: Path, beside: str = "", program: Path | None = None
+    server: Place, rounds: int, python: Path, program: Path | None = None
 ) -> dict[str, list[Figures]]:
     """Let the benchmarks take turns at a server; guidellm where there is its program."""
     load = Load()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prompts_file(folder / "prompts.jsonl", load)
-        runs: dict[str, Callable[[int], Figures]] = {
-            OURS: lambda number: ours(server, load, number),
-            VLLM: lambda _: vllm_bench(python, beside, server, load, folder),
-        }
-        if program is not None:
-            runs[GUIDELLM] = lambda _: guidellm(program, server, load, folder)
-        ours(server, load, 0)  # whatever is compiled at first
-        return compare(runs, rounds, lambda said: print(said, file=sys.stderr))
+        with vllm_bench(python, server, load, folder) as vllm:
+            runs: dict[str, Callable[[int], Figures]] = {
+                OURS: lambda number: ours(server, load, number),
+                VLLM: lambda _: vllm.run(),
+            }
+            if program is not None:
+                runs[GUIDELLM] = lambda _: guidellm(program, server, load, folder)
+            for run in runs.values():  # whatever is imported or compiled at first
+                run(0)
+            return compare(runs, rounds, lambda said: print(said, file=sys.stderr))
 
 
 if __name__ == "__main__":

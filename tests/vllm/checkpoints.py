@@ -24,6 +24,8 @@ KV_HEADS: Final = 2
 HEAD_SIZE: Final = 64
 MLP: Final = 256
 LAYERS: Final = 3
+SLOW_LAYERS: Final = 16
+"""Of a target whose steps are long beside what a client takes of two cores."""
 CONTEXT: Final = 4096
 LOGIT_SCALE: Final = 0.08
 """At temperature 1 the successor keeps a probability of about 0.9."""
@@ -419,7 +421,12 @@ def main(folder: Path) -> None:
         },
         gemma4_assistant(embeddings, believed),
     )
-    for name in ("target", "draft"):
+    write_model(
+        folder / "slow",
+        config("Qwen3ForCausalLM", "qwen3", SLOW_LAYERS),
+        dense(embeddings, right, SLOW_LAYERS),
+    )
+    for name in ("target", "draft", "slow"):
         write_tokenizer(folder / name)
 
 

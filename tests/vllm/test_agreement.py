@@ -10,24 +10,27 @@ import pytest
 from tests.vllm import agreement
 from tests.vllm.test_real_text import CHECKPOINT
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
 
-BESIDE = "SPECROUTE_BENCH"
 PROGRAM = "SPECROUTE_GUIDELLM"
-ROUNDS = 4
+ROUNDS = 10
+DIFFERENCE = 0.03
 
 
-def test_figures_agree_with_those_of_other_benchmarks(vllm_python: Path) -> None:
-    model, beside, program = (os.environ.get(name, "") for name in (CHECKPOINT, BESIDE, PROGRAM))
-    if not (model and beside):
-        pytest.skip(
-            f"{CHECKPOINT} names no language model, or {BESIDE} no folder with pandas (see agreement.py)"
-        )
-    found = agreement.measure(Path(model), ROUNDS, vllm_python, beside, Path(program) if program else None)
+def test_figures_agree_with_those_of_other_benchmarks(vllm_python: Path, checkpoints: Path) -> None:
+    model = Path(os.environ.get(CHECKPOINT) or checkpoints / "slow")
+    program = os.environ.get(PROGRAM)
+    with agreement.serving(model, vllm_python) as server:
+        found = agreement.take_turns(server, ROUNDS, vllm_python, Path(program) if program else None)
+    told = agreement.table(found)
+    print(told)
     ours = found.pop(agreement.OURS)
+    assert agreement.VLLM in found
+    lengths = {(one.prompt_tokens, one.output_tokens) for one in ours}
     for name, theirs in found.items():
-        for quantity in ("tokens_per_second", "tpot"):
+        assert {(one.prompt_tokens, one.output_tokens) for one in theirs} == lengths
+        for quantity in ("of_requests", "tpot"):
             both = [[getattr(one, quantity) for one in figures] for figures in (ours, theirs)]
             over = agreement.ratio(*both)
-            assert over.low <= 1.05, (name, quantity, over)
-            assert over.high >= 0.95, (name, quantity, over)
+            assert over.low <= 1.0 + DIFFERENCE, (name, quantity, told)
+            assert over.high >= 1.0 - DIFFERENCE, (name, quantity, told)
