@@ -243,6 +243,7 @@ class Learner:
             evidence=accepted.evidence,
             spread=accepted.spread if arm.draft_tokens else {},
             other_spread=accepted.other_spread if arm.draft_tokens else 0.0,
+            request_spread=accepted.request_spread if arm.draft_tokens else 0.0,
             measured=server.curve.evidence * fresh(now - server.seen),
         )
 

@@ -27,6 +27,14 @@ CELL: Final = 8.0
 SPREAD: Final = 0.3
 """Standard deviation of log θ between the requests of one cell."""
 
+_REQUEST_SPREAD: Final = 0.2
+_OUTLIER: Final = 1.0
+"""What the standard deviation of log θ between requests is believed to be before there are any, and the most
+that the square of a residual counts for."""
+
+_VARYING: Final = 0.02
+"""Share of each new request in that variance."""
+
 _MEMORY: Final = 600.0
 """Requests after which evidence in one cell has lost most of its weight."""
 
@@ -89,6 +97,7 @@ class Evidence:
         cells: By cell.
         drifts: Watch over each cell that has evidence.
         seen: Monotonic seconds of the last request by workload.
+        variance: Of log θ between requests, whatever they ask for.
     """
 
     prior: ServerModel
@@ -96,6 +105,7 @@ class Evidence:
     cells: dict[Cell, Sums] = field(default_factory=dict)
     drifts: dict[Cell, Drift] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
+    variance: float = _REQUEST_SPREAD**2
 
     def believed(self, cell: Cell) -> float:
         """The prior's log θ, from a like cell where it has none."""
@@ -122,6 +132,7 @@ class Evidence:
         """
         shares = tuple(shares)
         residual = math.log(seen / sum(share * theta for _, share, theta in shares))
+        self.variance += weight * _VARYING * (min(_OUTLIER, residual * residual) - self.variance)
         for cell, share, theta in shares:
             sums = self.cells.setdefault(cell, Sums())
             part = share * weight
@@ -183,6 +194,7 @@ class Published:
     evidence: Mapping[str, float]
     spread: Mapping[str, float]
     other_spread: float
+    request_spread: float
 
 
 def fresh(age: float) -> float:
@@ -227,4 +239,5 @@ def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:
             for workload in workloads
         },
         other_spread=SPREAD / math.sqrt(alike),
+        request_spread=math.sqrt(one.variance),
     )

@@ -79,6 +79,8 @@ class ServerModel:
         evidence: Weight of the requests behind each workload's acceptance, in requests, discounted.
         spread: How far log ``steps_per_token`` is unknown: its standard deviation by workload.
         other_spread: The same for workloads that are not known.
+        request_spread: Standard deviation of log ``steps_per_token`` between requests of one kind; 0 where
+            there is no draft.
         measured: Weight of the evidence behind the step times, in requests, discounted; also for its age.
     """
 
@@ -98,6 +100,7 @@ class ServerModel:
     evidence: Mapping[str, float] = field(default_factory=dict)
     spread: Mapping[str, float] = field(default_factory=dict)
     other_spread: float = 0.0
+    request_spread: float = 0.0
     measured: float = 0.0
 
     def step(self, batch: float) -> float:

@@ -199,7 +199,9 @@ def _spread(found: _Found, models: Sequence[ServerModel], demand: _Demand) -> fl
     Each (configuration, workload) errs by itself.
     """
     flow = found.flow if len(found.flow) == len(models) else found.flow.sum(axis=0, keepdims=True)
-    unsure = np.array([[model.spread.get(name, model.other_spread) for name in demand.workloads] for model in models])
+    unsure = np.array(
+        [[one.spread.get(name, one.other_spread) for name in demand.workloads] for one in models]
+    )
     return float(np.linalg.norm(flow * unsure) / flow.sum())
 
 

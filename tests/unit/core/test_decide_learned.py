@@ -126,7 +126,7 @@ def test_none_explores_without_budget_in_a_loop_or_in_a_conversation(kept_from: 
     assert names(ask(*RIVALS, **may | kept_from))[0] == "fast"
 
 
-@pytest.mark.parametrize(("tpot", "first"), [(0.28, "rival"), (0.26, "fast")])
+@pytest.mark.parametrize(("tpot", "first"), [(0.33, "rival"), (0.26, "fast")])
 def test_with_limits_only_servers_predicted_to_keep_them_are_explored(tpot: float, first: str) -> None:
     chat = ServiceClass("chat", limits=Limits(tpot=tpot * FAST.step(1.0)))
     may: dict[str, Any] = {"by": route(), "learning": EXPLORING, "draw": Draw(0.0, 0.0), "guide": MAY}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,10 +108,32 @@ def test_an_answer_that_would_miss_its_limits_has_a_price() -> None:
     missed = pytest.approx(kept[0] + MISSED * found.completion)
     assert priced(Limits(tpot=0.001), idle) == [missed]
     assert priced(Limits(ttft=0.001), idle) == [missed]
+    assert priced(Limits(tpot=1e9), idle) == kept
+    instant = state(model=replace(FAST, step_seconds=(0.0, 0.0)))
+    assert priced(Limits(tpot=1e-9), instant) == seconds(instant)
+
+
+def missed(growth: float) -> float:
+    """Answers that are priced as missed where a limit lies half-way between the steps of two and of three."""
+    model = replace(FAST, step_seconds=[0.02 * growth**n for n in range(10)])
+    found = predict(model, ONE, 2.0)
+    limit = found.tpot / math.sqrt(growth)
+    [cost] = priced(Limits(tpot=limit), state(model=model, in_flight=2))
+    return (cost - found.completion - found.harm) / (MISSED * found.completion)
 
 
 def test_so_have_those_of_others_that_it_would_push_over() -> None:
-    busy = state(model=FAST, in_flight=2)
-    found = predict(FAST, ONE, 2.0)
-    between = Limits(tpot=0.25 * 0.0215)
-    assert priced(between, busy) == [pytest.approx(found.completion * (1 + 3 * MISSED) + found.harm)]
+    assert missed(2.0) == pytest.approx(3.0), "its own, and both others"
+    assert missed(1.0001) == pytest.approx(0.5, rel=0.1), (
+        "nobody knows of its own, and the others gain nothing"
+    )
+    assert 0.5 < missed(1.02) < missed(1.1) < 3.0
+
+
+def test_a_draft_that_keeps_a_limit_in_the_mean_is_known_to_miss_it_with_bad_luck() -> None:
+    drafted = replace(FAST, request_spread=0.2)
+    limits = Limits(tpot=1.1 * predict(FAST, ONE, 0.0).tpot)
+    [sure], [doubtful] = (priced(limits, state(model=model)) for model in (FAST, drafted))
+    kept = predict(FAST, ONE, 0.0).completion
+    assert sure < 1.1 * kept
+    assert 2.0 * kept < doubtful < 3.0 * kept, "three in ten miss it"
