@@ -187,7 +187,9 @@ def test_files_come_in_several_forms(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [gzip.compress(TEXT.encode())[:-9], b"\x1f\x8bx", b"\x1f\x8b\x08" + b"x" * 30]
+    "content",
+    [gzip.compress(TEXT.encode())[:-9], b"\x1f\x8bx", b"\x1f\x8b\x08" + b"x" * 30],
+    ids=["cut short", "of an unknown method", "of nothing sensible"],  # what gzip writes holds the time
 )
 def test_a_broken_gzip_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "rows.gz").write_bytes(content)
