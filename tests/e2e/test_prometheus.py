@@ -124,7 +124,7 @@ def traffic(stack: Stack, rounds: int) -> None:
             "messages": [{"role": "user", "content": "Hello."}],
             "max_tokens": 64,
         }
-        stack.http.post(CHAT, json=whole)
+        stack.http.post(CHAT, json=whole, headers={"x-specroute-workload": "chat"})  # the broken server first
         stack.http.post(CHAT, json={"model": "nobody", "messages": []})
         stack.http.post(
             CHAT, json={"model": "gemma-4-31b", "messages": []}, headers={"x-specroute-backend": "broken"}
