@@ -144,7 +144,7 @@ def test_a_request_costs_the_less_the_fewer_traces_are_kept(healthy: str) -> Non
             f"\n{name}: {found[name][0]:.1f} µs a request, {found[name][1]:.1f} of them on the loop", end=""
         )
     none, tenth, every = (all_threads for all_threads, _, _ in found.values())
-    assert tenth < 2 * none
+    assert tenth < 3 * none
     assert every < 9 * none
 
 
