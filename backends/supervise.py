@@ -8,60 +8,20 @@ import os
 import signal
 from collections import deque
 from dataclasses import dataclass, field
-from enum import StrEnum
-from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 import anyio
 import httpx
 
+from backends.commands import Command, Event
 from backends.reach import UnreadableCertificateError, client, disbelief
+from backends.server_log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
 TAIL_LINES: Final = 30
 """Lines of a log that are shown when a server did not start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """What is run for one server.
-
-    Attributes:
-        name: Of the server.
-        argv: The command line.
-        env: The whole environment.
-        url: Where it answers once it is ready.
-        served_model: What it then lists as a model.
-        log: File that its output is appended to.
-        key: Its API key; empty for none.
-        certificate: File of its certificate, where its URL is ``https``; empty if an authority's is known.
-    """
-
-    name: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(repr=False)
-    url: str
-    served_model: str
-    log: Path
-    key: str = field(default="", repr=False)
-    certificate: str = ""
-
-
-class Event(StrEnum):
-    """What happens to a server."""
-
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    """It ended or fell silent before it was ever ready: not tried again."""
-    ENDED = "ended"
-    """It was ready once; it is started again after a while."""
-    STOPPED = "stopped"
-    UNLOGGED = "not logged"
-    """Its output is no longer written into its log; it runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +224,7 @@ class Supervisor:
         output = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(output)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
-        with contextlib.closing(transport), contextlib.closing(_Log(server.command, self._tell)) as log:
+        with contextlib.closing(transport), contextlib.closing(Log(server.command, self._tell)) as log:
             rest = b""
             while piece := await output.read(65536):
                 log.write(piece)
@@ -273,39 +233,6 @@ class Supervisor:
                     text = written.decode(errors="replace").rstrip()
                     server.tail.append(text)
                     self._line(server.command.name, text)
-
-
-class _Log:
-    """The log of a server, for as long as it can be written; that it cannot ends no server."""
-
-    def __init__(self, command: Command, tell: Callable[[str, Event, str], None]) -> None:
-        self._command = command
-        self._tell = tell
-        self._file: FileIO | None = None
-        try:
-            self._file = FileIO(command.log, "ab")
-        except OSError as error:
-            self._lost(error)
-
-    def write(self, piece: bytes) -> None:
-        """Append, or say once why that cannot be done."""
-        if self._file is None:
-            return
-        try:
-            while piece := piece[self._file.write(piece) :]:
-                pass
-        except OSError as error:
-            self.close()
-            self._lost(error)
-
-    def close(self) -> None:
-        """Close it; more than once does no harm."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _lost(self, error: OSError) -> None:
-        self._tell(self._command.name, Event.UNLOGGED, f"{self._command.log}: {error.strerror}")
 
 
 def _kill(server: _Server) -> None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import httpx
 
 from backends import render
+from backends.commands import Command, Event
 from backends.placement import place
 from backends.preflight import preflight
-from backends.supervise import Command, Event, Patience, Supervisor
+from backends.supervise import Patience, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

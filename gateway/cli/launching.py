@@ -13,12 +13,13 @@ import httpx
 from rich.console import Console
 
 from backends import render
+from backends.commands import Command, Event
 from backends.fleet_file import write_fleet
 from backends.machine import allowed
 from backends.placement import place
 from backends.reach import client, disbelief
 from backends.spec import API_KEY
-from backends.supervise import Command, Event, Supervisor
+from backends.supervise import Supervisor
 from backends.verify import Verifier
 
 if TYPE_CHECKING:

@@ -26,12 +26,13 @@ import torch
 import vllm
 
 from backends import render
+from backends.commands import Command, Event
 from backends.fleet_file import write_fleet
 from backends.machine import Engine, Machine
 from backends.measured import Evidence, Run
 from backends.methods import methods
 from backends.preflight import preflight
-from backends.supervise import Command, Event, Patience, Supervisor
+from backends.supervise import Patience, Supervisor
 from backends.verify import Verifier
 from backends.versions import at_least
 from gateway.app import Gateway

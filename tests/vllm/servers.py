@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from anyio.from_thread import start_blocking_portal
 
 from backends import render
+from backends.commands import Command, Event
 from backends.preflight.schedule import KEY as SCHEDULE
 from backends.spec import FIRST_PORT, LaunchSpec
-from backends.supervise import Command, Event, Patience, Supervisor
+from backends.supervise import Patience, Supervisor
 from tests.vllm import cpu_fix
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.supervise import Command, Event, Patience, Supervisor
+from backends.commands import Command, Event
+from backends.supervise import Patience, Supervisor
 
 FAKE = Path(__file__).parent / "fake_vllm.py"
 CERTIFICATE = Path(__file__).parents[2] / "fixtures/tls/localhost.pem"
