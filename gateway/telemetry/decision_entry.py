@@ -6,7 +6,7 @@ id, which has to be an id.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.core import reasons
 from gateway.core.decide import Decision
 from gateway.core.filters import unavailable
+from gateway.core.loops import NOTHING
 from gateway.core.marks import Marks
 from gateway.telemetry.decision_schema import (
     CANDIDATES,
@@ -144,7 +145,7 @@ def _facts(record: Record, secret: bytes) -> dict[str, Any]:
         "language": features.language,
         "output_language": features.output_language,
         # Of some forty marks a text has five.
-        "marks": {name: value for name in _MARKS if (value := getattr(features.marks, name))},
+        "marks": _marks(features.marks),
         "hints": {
             "workload": record.classification.label if record.classification.source == "hint" else None,
             "backend": hints.backend if pinned else None,
@@ -247,3 +248,10 @@ def _acceptance(record: Record) -> Acceptance:
         speculation.accepted,
         list(speculation.histogram),
     )
+
+
+def _marks(marks: Marks) -> dict[str, Any]:
+    found = {name: known for name in _MARKS if name != "loop" and (known := getattr(marks, name))}
+    if marks.loop != NOTHING:
+        found["loop"] = asdict(marks.loop)
+    return found

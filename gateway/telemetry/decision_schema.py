@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gateway.core.features import Features, Hints
+from gateway.core.loops import Loop
 from gateway.core.marks import Marks
 
 if TYPE_CHECKING:
@@ -209,7 +210,8 @@ def features_of(entry: Entry) -> Features:
     Session and tenant are pseudonyms: equal where they were equal, within one run of the gateway.
     """
     facts = dict(entry.features)
-    marks, hints = Marks(**facts.pop("marks")), Hints(**facts.pop("hints"))
+    told, hints = facts.pop("marks"), Hints(**facts.pop("hints"))
+    marks = Marks(**{**told, "loop": Loop(**told.get("loop", {}))})
     parameters = frozenset(facts.pop("parameters"))
     return Features(**facts, parameters=parameters, marks=marks, hints=hints)
 

