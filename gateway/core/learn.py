@@ -12,7 +12,7 @@ from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
 from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, hardness, publish
 from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin
-from gateway.core.prefill import Prefill
+from gateway.core.prefill import STALL, Prefill
 from gateway.core.samples import FAMILIES, LOOKUP, MODEL, Arm, Sample, Span, guess
 
 if TYPE_CHECKING:
@@ -43,10 +43,6 @@ _LEAST_DECODING: Final = 0.2
 
 AT_A_TIME: Final = 64
 """Servers whose models are made anew at each publication: a tenth of a millisecond each."""
-
-_STALL: Final = 3.0
-"""Times as long as believed that a span counts for at most: now and then an engine compiles something for
-seconds, and no server is given up for that. What is faster than believed is no accident."""
 
 _FORGET: Final = 0.2
 """Share of a server's evidence that outlives a change of its speed or a restart."""
@@ -164,7 +160,7 @@ class Learner:
         weight = min(1.0, span.steps / _SPAN_STEPS) / math.sqrt(max(1.0, span.batch))
         computing = prompts * server.prefill.seconds
         likely = max(step, server.curve.likely(span.batch))
-        seconds = min(span.seconds, _STALL * (span.steps * likely + computing))
+        seconds = min(span.seconds, STALL * (span.steps * likely + computing))
         server.prefill.learn_span(seconds, span.steps * step, prompts, weight)
         each = max(seconds - computing, _LEAST_DECODING * seconds) / span.steps
         server.seen = at

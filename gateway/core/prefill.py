@@ -46,9 +46,9 @@ _NOISE: Final = 0.2
 _MOST_START: Final = 50.0
 """Steps until the first token that one request counts for at most."""
 
-_STALL: Final = 3.0
-"""Times as long as believed that a first token counts for at most in the price of prompts: now and then it
-waits for an engine that compiles something, which is no price."""
+STALL: Final = 3.0
+"""Times as long as believed that a first token, or a span of steps, counts for at most: now and then an
+engine compiles something for seconds, and no server is given up for that. Being fast is no accident."""
 
 _INSTANT: Final = 1e-6
 """Seconds that computing a prompt takes at least."""
@@ -158,7 +158,7 @@ class Prefill:
         self._step = step
         # On a busy server others' prompts are before it, and a long one shares its steps with them.
         believed = (self.start_steps * step + tokens * self.seconds) * stretch
-        seen = min(ttft, _STALL * believed)
+        seen = min(ttft, STALL * believed)
         self._learn(4, tokens / step, seen / step, _NOISE / (1.0 + queue) ** 3)
         steps = (ttft / stretch - tokens * self.seconds) / step
         self.start_steps += _RECENT * (min(_MOST_START, max(0.5, steps)) - self.start_steps)

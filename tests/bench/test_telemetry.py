@@ -139,12 +139,12 @@ def test_a_request_costs_the_less_the_fewer_traces_are_kept(healthy: str) -> Non
     for name, endpoint, ratio in (
         ("no traces", None, 0.0), ("0.1, the default", healthy, 0.1), ("1", healthy, 1.0),
     ):  # fmt: skip
-        found[name] = min(spent(endpoint, ratio) for _ in range(3))
+        found[name] = min(spent(endpoint, ratio) for _ in range(5))
         print(
             f"\n{name}: {found[name][0]:.1f} µs a request, {found[name][1]:.1f} of them on the loop", end=""
         )
     none, tenth, every = (all_threads for all_threads, _, _ in found.values())
-    assert tenth < 3 * none
+    assert tenth < 2 * none
     assert every < 9 * none
 
 
