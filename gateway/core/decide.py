@@ -73,6 +73,11 @@ class Decision:
     service: str = DEFAULT.name
     shadow: str = ""
 
+    @property
+    def lost(self) -> float:
+        """What the first candidate is predicted to cost more than the cheapest one."""
+        return self.candidates[0].cost - min(one.cost for one in self.candidates)
+
 
 @value(frozen=True, slots=True)
 class NoCandidate:

@@ -12,9 +12,10 @@ DEBT: Final = 3.0
 """Requests of the baseline's floor that may be missing before one is due."""
 
 LOSS: Final = 0.01
-"""Share of all predicted seconds that exploration may cost, in predicted seconds lost."""
+"""Share of a workload's predicted seconds that exploration may cost, in seconds lost as far as is known.
+None pays for another: what is explored in vain would leave nothing for where it is not."""
 
-_SAVED_SECONDS: Final = 60.0
+_SAVED_SECONDS: Final = 20.0
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class Purse:
     requests: int = 0
     _left: dict[str, float] = field(default_factory=dict)
     _due: dict[str, float] = field(default_factory=dict)
-    _seconds: float = 0.0
+    _seconds: dict[str, float] = field(default_factory=dict)
 
     def decided(
         self,
@@ -59,13 +60,20 @@ class Purse:
         left = self._left.get(workload, 0.0) + share - explored
         self._left[workload] = min(BURST, left)
         self._due[workload] = max(-DEBT, self._due.get(workload, 0.0) + floor - baseline)
-        self._seconds = min(_SAVED_SECONDS, self._seconds + LOSS * cost - (lost if explored else 0.0))
+        self._save(workload, LOSS * cost - (lost if explored else 0.0))
+
+    def regained(self, workload: str, seconds: float) -> None:
+        """So many of the predicted seconds turned out not to be lost."""
+        self._save(workload, seconds)
+
+    def _save(self, workload: str, seconds: float) -> None:
+        self._seconds[workload] = min(_SAVED_SECONDS, self._seconds.get(workload, 0.0) + seconds)
 
     def explorable(self) -> frozenset[str]:
         """Workloads that have budget left for one more."""
-        if self._seconds <= 0.0:
-            return frozenset()
-        return frozenset(workload for workload, left in self._left.items() if left >= 1.0)
+        return frozenset(
+            workload for workload, left in self._left.items() if left >= 1.0 and self._seconds[workload] > 0.0
+        )
 
     def due(self) -> frozenset[str]:
         """Workloads whose next request should go to a baseline."""

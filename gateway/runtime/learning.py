@@ -13,6 +13,7 @@ from gateway.core.caution import Caution
 from gateway.core.classes import DEFAULT
 from gateway.core.demand import Demand
 from gateway.core.fleet import Guide
+from gateway.core.hindsight import regained_by
 from gateway.core.learn import Learner
 from gateway.core.observe import (
     Told,
@@ -152,7 +153,7 @@ class Learning:
             explored=decision.reason == reasons.EXPLORES,
             baseline=baseline,
             cost=first.cost,
-            lost=first.cost - min(one.cost for one in decision.candidates),
+            lost=decision.lost,
         )
         if (self.purse.explorable(), self.purse.due()) != before:
             self._guide()
@@ -164,6 +165,8 @@ class Learning:
         demand = self._demand.get(target)
         if demand is not None:
             demand.ended(record.decision.service, record.started, kept=self._kept(record))
+        if regained := regained_by(record, self._policy.stale_after):
+            self.purse.regained(record.classification.label, regained)
         told = self._told.pop(record.request_id, None)
         taken = self._taken.get(record.backend, 0)
         if self._policy.learning.mode == FROZEN or taken >= ENOUGH:

@@ -51,6 +51,25 @@ def test_what_exploration_loses_is_bounded_too() -> None:
     assert purse.explorable() == {"math"}
 
 
+def test_what_was_not_lost_after_all_may_be_lost_again() -> None:
+    purse = Purse()
+    for _ in range(200):
+        spend(purse)
+    spend(purse, explored=True, lost=100.0)
+    assert purse.explorable() == frozenset()
+    purse.regained("math", 99.0)
+    assert purse.explorable() == {"math"}
+
+
+def test_no_workload_pays_for_another() -> None:
+    purse = Purse()
+    for _ in range(200):
+        spend(purse)
+        purse.decided("chat", 0.03, 0.0, explored=False, baseline=False, cost=5.0, lost=0.0)
+    purse.decided("chat", 0.03, 0.0, explored=True, baseline=False, cost=5.0, lost=1000.0)
+    assert purse.explorable() == {"math"}
+
+
 def test_a_baseline_is_due_when_its_floor_is_missed() -> None:
     purse = Purse()
     for _ in range(int(DEBT / 0.01) + 1):

@@ -166,6 +166,23 @@ def test_budgets_change_what_may_be_explored_at_once() -> None:
     assert stand.fleet.snapshot.guide.due == frozenset()
 
 
+def test_exploring_that_cost_nothing_after_all_may_go_on() -> None:
+    stand = Stand()
+    for _ in range(60):
+        stand.learning.decided(decision(), "math")
+    assert stand.fleet.snapshot.guide.explorable == {"math"}
+    tried = decision(reason=reasons.EXPLORES)
+    tried = replace(tried, candidates=(tried.candidates[0]._replace(cost=50.0), *tried.candidates[1:]))
+    stand.learning.decided(tried, "math")
+    for _ in range(60):
+        stand.learning.decided(decision(), "math")
+    assert stand.fleet.snapshot.guide.explorable == frozenset()
+    done = answered("a", Attempt("a", "done", "", 200, 0.0, 0.001))
+    stand.learning.on_record(replace(done, decision=tried, snapshot=stand.fleet.snapshot))
+    stand.learning.publish()
+    assert stand.fleet.snapshot.guide.explorable == {"math"}
+
+
 def test_without_budgets_nothing_is_counted() -> None:
     stand = Stand(Settings(STATIC))
     stand.learning.decided(decision(), "math")
