@@ -83,14 +83,22 @@ class Place(NamedTuple):
 class Load(NamedTuple):
     """What every benchmark does."""
 
-    in_flight: int = 4
-    requests: int = 32
+    in_flight: int
+    requests: int
     tokens: tuple[int, int] = (16, 48)
 
     @property
     def condition(self) -> Condition:
         """As a sweep has it."""
         return Condition("chat", self.in_flight)
+
+
+ALONE: Final = Load(1, 8)
+"""Nothing waits for anything: what a first token and each other one takes."""
+
+TOGETHER: Final = Load(4, 64)
+"""Many enough for the end, when some clients of the others have nothing left to do, to count for little. What a first
+token takes then is the client's too: who asks again before a step begins need not wait for its end."""
 
 
 def asked(load: Load) -> list[tuple[str, int]]:
@@ -288,7 +296,9 @@ def main() -> None:
         place = Place(args.url, args.served_model, str(args.model))
         if not args.url:
             place = stack.enter_context(serving(args.model, args.python))
-        print(table(take_turns(place, args.rounds, args.python, args.guidellm)))
+        for load in (ALONE, TOGETHER):
+            print(f"{load.in_flight} in flight, {load.requests} requests a round\n")
+            print(table(take_turns(place, load, args.rounds, args.python, args.guidellm)), end="\n\n")
 
 
 @contextlib.contextmanager
@@ -305,10 +315,9 @@ def serving(model: Path, python: Path) -> Iterator[Place]:
 
 
 def take_turns(
-    server: Place, rounds: int, python: Path, program: Path | None = None
+    server: Place, load: Load, rounds: int, python: Path, program: Path | None = None
 ) -> dict[str, list[Figures]]:
     """Let the benchmarks take turns at a server; guidellm where there is its program."""
-    load = Load()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prompts_file(folder / "prompts.jsonl", load)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.vllm import agreement
 from tests.vllm.test_real_text import CHECKPOINT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
 
@@ -21,14 +25,22 @@ TIMES = "SPECROUTE_TIMES"
 ROUNDS = 10
 FEW_ROUNDS = 2
 DIFFERENCE = 0.03
+TIMED = {agreement.ALONE: ("of_requests", "ttft", "tpot"), agreement.TOGETHER: ("of_requests", "tpot")}
 
 
-def test_figures_agree_with_those_of_other_benchmarks(vllm_python: Path, checkpoints: Path) -> None:
-    model = Path(os.environ.get(CHECKPOINT) or checkpoints / "slow")
-    program = os.environ.get(PROGRAM)
-    with agreement.serving(model, vllm_python) as server:
-        rounds = ROUNDS if os.environ.get(TIMES) else FEW_ROUNDS
-        found = agreement.take_turns(server, rounds, vllm_python, Path(program) if program else None)
+@pytest.fixture(scope="module")
+def server(vllm_python: Path, checkpoints: Path) -> Iterator[agreement.Place]:
+    with agreement.serving(Path(os.environ.get(CHECKPOINT) or checkpoints / "slow"), vllm_python) as server:
+        yield server
+
+
+@pytest.mark.parametrize("load", TIMED, ids=["alone", "together"])
+def test_figures_agree_with_those_of_other_benchmarks(
+    server: agreement.Place, vllm_python: Path, load: agreement.Load
+) -> None:
+    program, timed = os.environ.get(PROGRAM), TIMED[load] if os.environ.get(TIMES) else ()
+    rounds = ROUNDS if timed else FEW_ROUNDS
+    found = agreement.take_turns(server, load, rounds, vllm_python, Path(program) if program else None)
     told = agreement.table(found)
     print(told)
     ours = found.pop(agreement.OURS)
@@ -36,7 +48,7 @@ def test_figures_agree_with_those_of_other_benchmarks(vllm_python: Path, checkpo
     lengths = {(one.prompt_tokens, one.output_tokens) for one in ours}
     for name, theirs in found.items():
         assert {(one.prompt_tokens, one.output_tokens) for one in theirs} == lengths
-        for quantity in ("of_requests", "tpot") if os.environ.get(TIMES) else ():
+        for quantity in timed:
             both = [[getattr(one, quantity) for one in figures] for figures in (ours, theirs)]
             over = agreement.ratio(*both)
             assert over.low <= 1.0 + DIFFERENCE, (name, quantity, told)
