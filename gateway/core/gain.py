@@ -117,7 +117,7 @@ class Sums(NamedTuple):
 
     def plus(self, other: Sums) -> Sums:
         """The sums over both sets of requests."""
-        return Sums(*map(operator.add, self, other))
+        return Sums._make(map(operator.add, self, other))
 
     @property
     def rate(self) -> float | None:

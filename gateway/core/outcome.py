@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.values import value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.core.classify import Classification
     from gateway.core.decide import Decision, NoCandidate
     from gateway.core.features import Features
@@ -96,12 +99,12 @@ class Speculation:
     @property
     def accepted_by_position(self) -> tuple[int, ...]:
         """Steps in which the draft at each position was accepted: reverse sums of the histogram."""
-        sums: list[int] = []
-        total = 0
-        for count in reversed(self.histogram[1:]):
-            total += count
-            sums.append(total)
-        return tuple(reversed(sums))
+        return accepted_by_position(self.histogram)
+
+
+def accepted_by_position(histogram: Sequence[int]) -> tuple[int, ...]:
+    """Steps in which the draft at each position was accepted, from steps by number of accepted drafts."""
+    return tuple(accumulate(histogram[:0:-1]))[::-1]
 
 
 @value(frozen=True, slots=True)

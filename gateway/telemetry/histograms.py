@@ -1,7 +1,7 @@
 """Histograms kept as plain numbers, and the metric readers that add them to what the SDK collects.
 
 An SDK histogram costs 5 µs a measurement, 8 with two readers, and a stream makes ten: that alone would be
-the CPU price of a whole small request. Numbers in a list cost 0.5 µs. A reader sees all data before it is
+the CPU price of a whole small request. Numbers in a list cost 0.3 µs. A reader sees all data before it is
 exported, so Prometheus and OTLP get the same points.
 """
 
@@ -43,19 +43,52 @@ Seen = tuple[float, int, "Trace"]
 """A request that fell into a bucket: its measurement, when it began in Unix nanoseconds, and its trace."""
 
 
-class _Series:
-    """Counts of one histogram for one set of label values."""
+class Series:
+    """Counts of one histogram for one set of label values.
 
-    __slots__ = ("counts", "exemplars", "exported", "high", "low", "started", "total")
+    Args:
+        bounds: Upper bounds of the buckets.
+    """
 
-    def __init__(self, buckets: int, started: int) -> None:
-        self.counts = [0] * buckets
+    __slots__ = ("_bounds", "counts", "exemplars", "exported", "high", "low", "started", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
         self.low = float("inf")
         self.high = float("-inf")
-        self.started = started
+        self.started = 0
         self.exemplars: dict[int, Seen] = {}
         self.exported: dict[int, Seen] = {}
+
+    def add(self, number: float, request: Request) -> None:
+        """Count a measurement."""
+        bucket = bisect_left(self._bounds, number)
+        self.counts[bucket] += 1
+        self.total += number
+        # Not min and max: with ten of these a request they are an eighth of what it costs.
+        if number < self.low:  # noqa: PLR1730
+            self.low = number
+        if number > self.high:  # noqa: PLR1730
+            self.high = number
+        began, trace = request
+        if not self.started:
+            self.started = began
+        if trace is not None:
+            self.exemplars[bucket] = (number, began, trace)
+
+
+class Row(dict[str, Series]):
+    """The series of a histogram under values of all labels but the last, by that; begun when asked for."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        super().__init__()
+        self._bounds = bounds
+
+    def __missing__(self, last: str) -> Series:
+        series = self[last] = Series(self._bounds)
+        return series
 
 
 class Histograms:
@@ -66,25 +99,19 @@ class Histograms:
     """
 
     def __init__(self, metrics: Iterable[names.Metric]) -> None:
-        self._series: dict[names.Metric, dict[Values, _Series]] = {metric: {} for metric in metrics}
+        self._rows: dict[names.Metric, dict[Values, Row]] = {metric: {} for metric in metrics}
 
-    def record(self, metric: names.Metric, values: Values, number: float, request: Request) -> None:
-        """Count a measurement in the series of these label values."""
-        known = self._series[metric]
-        series = known.get(values)
-        if series is None:
-            series = known[values] = _Series(len(metric.buckets) + 1, request[0])
-        bucket = bisect_left(metric.buckets, number)
-        series.counts[bucket] += 1
-        series.total += number
-        # Not min and max: with ten of these a request they are an eighth of what it costs.
-        if number < series.low:  # noqa: PLR1730
-            series.low = number
-        if number > series.high:  # noqa: PLR1730
-            series.high = number
-        began, trace = request
-        if trace is not None:
-            series.exemplars[bucket] = (number, began, trace)
+    def row(self, metric: names.Metric, values: Values) -> Row:
+        """The series of a histogram under values of all labels but the last; to be kept."""
+        rows = self._rows[metric]
+        row = rows.get(values)
+        if row is None:
+            row = rows[values] = Row(metric.buckets)
+        return row
+
+    def series(self, metric: names.Metric, values: Values) -> Series:
+        """The series under values of all labels; to be kept, shown from its first measurement on."""
+        return self.row(metric, values[:-1])[values[-1]]
 
     def sums(self, metric: names.Metric) -> dict[Values, tuple[int, float]]:
         """How many measurements each series has, and their sum.
@@ -92,16 +119,13 @@ class Histograms:
         Raises:
             KeyError: The metric is none of this table.
         """
-        return {
-            values: (sum(series.counts), series.total)
-            for values, series in tuple(self._series[metric].items())
-        }
+        return {values: (sum(series.counts), series.total) for values, series in self._measured(metric)}
 
     def last(self) -> Iterator[tuple[str, dict[str, str], dict[float, Seen]]]:
         """For each series its name and labels at ``/metrics``, and the last traced request by upper bound."""
-        for metric, known in self._series.items():
+        for metric in self._rows:
             bounds = (*metric.buckets, float("inf"))
-            for values, series in tuple(known.items()):
+            for values, series in self._measured(metric):
                 labels = {name.replace(".", "_"): value for name, value in attributes(metric, values).items()}
                 seen = {bounds[bucket]: found for bucket, found in tuple(series.exemplars.items())}
                 yield metric.prometheus, labels, seen
@@ -119,21 +143,26 @@ class Histograms:
             if scope.scope.name == names.SCOPE:
                 now = scope.metrics[0].data.data_points[0].time_unix_nano
                 own = [
-                    Metric(
-                        metric.name, metric.help, metric.unit, self._data(metric, now, exemplars=exemplars)
-                    )
-                    for metric, known in self._series.items()
-                    if known
+                    Metric(metric.name, metric.help, metric.unit, histogram)
+                    for metric in self._rows
+                    if (histogram := self._data(metric, now, exemplars=exemplars)).data_points
                 ]
                 scopes.append(replace(scope, metrics=[*scope.metrics, *own]))
             else:
                 scopes.append(scope)
         return MetricsData([replace(resource, scope_metrics=scopes)])
 
+    def _measured(self, metric: names.Metric) -> Iterator[tuple[Values, Series]]:
+        """The series that have a measurement."""
+        # Copies here and in the readers, since requests end while another thread exports.
+        for values, row in tuple(self._rows[metric].items()):
+            for last, series in tuple(row.items()):
+                if series.started:
+                    yield (*values, last), series
+
     def _data(self, metric: names.Metric, now: int, *, exemplars: bool) -> Histogram:
         points = []
-        # Copies here and below, since requests end while another thread exports.
-        for values, series in tuple(self._series[metric].items()):
+        for values, series in self._measured(metric):
             counts = tuple(series.counts)
             points.append(
                 HistogramDataPoint(
@@ -144,7 +173,7 @@ class Histograms:
         return Histogram(points, AggregationTemporality.CUMULATIVE)
 
 
-def _taken(series: _Series) -> list[Exemplar]:
+def _taken(series: Series) -> list[Exemplar]:
     """The last request of each bucket that was not handed over before."""
     now, before = dict(series.exemplars), series.exported
     series.exported = now

@@ -1,6 +1,6 @@
 """Counts kept as plain numbers that the SDK reads when it collects.
 
-An SDK counter costs 5 µs an addition and a request adds to twenty; a number in a dict costs 0.1 µs.
+An SDK counter costs 5 µs an addition and a request adds to twenty; a number in a dict costs 0.05 µs.
 """
 
 from __future__ import annotations
@@ -53,16 +53,40 @@ def or_zero(numbers: Mapping[_Values, float], expected: Iterable[_Values]) -> It
     return {**dict.fromkeys(expected, 0), **numbers}.items()
 
 
-def tally(
-    meter: Meter, metric: names.Metric, expected: Callable[[], Iterable[Values]] = tuple
-) -> defaultdict[Values, float]:
-    """The numbers of one counter by label values, to be added to.
+class Tally:
+    """The numbers of one counter by label values.
+
+    Values that many requests share are looked up once, by those who keep a row.
+    """
+
+    def __init__(self) -> None:
+        """Begin without numbers."""
+        self._rows: dict[Values, defaultdict[str, float]] = {}
+
+    def row(self, values: Values) -> defaultdict[str, float]:
+        """The numbers under values of all labels but the last, by that: to be added to, and to be kept."""
+        row = self._rows.get(values)
+        if row is None:
+            row = self._rows[values] = defaultdict(int)
+        return row
+
+    def numbers(self) -> dict[Values, float]:
+        """A copy of all, since the thread that exports reads while requests end."""
+        return {
+            (*values, last): number
+            for values, row in tuple(self._rows.items())
+            for last, number in tuple(row.items())
+        }
+
+
+def tally(meter: Meter, metric: names.Metric, expected: Callable[[], Iterable[Values]] = tuple) -> Tally:
+    """The numbers of one counter, which are read when metrics are collected.
 
     Args:
         meter: Where it belongs.
         metric: Its entry in the table of names.
         expected: Gives the label values that are shown at 0 before they are counted.
     """
-    numbers: defaultdict[Values, float] = defaultdict(int)
-    observe(meter, metric, lambda: or_zero(numbers, expected()))
+    numbers = Tally()
+    observe(meter, metric, lambda: or_zero(numbers.numbers(), expected()))
     return numbers

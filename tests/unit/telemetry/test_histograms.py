@@ -30,7 +30,7 @@ def collected() -> MetricsData:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False)
     provider.get_meter("foreign").create_counter("foreign").add(1)
-    tally(provider.get_meter(names.SCOPE), names.FAILOVERS)["eagle", "reset"] += 1
+    tally(provider.get_meter(names.SCOPE), names.FAILOVERS).row(("eagle",))["reset"] += 1
     data = reader.get_metrics_data()
     provider.shutdown()
     assert data is not None
@@ -52,8 +52,8 @@ def points(data: MetricsData, metric: names.Metric) -> Sequence[HistogramDataPoi
 def test_measurements_are_counted_by_bucket_and_label(record: Record) -> None:
     histograms = Histograms([names.TPOT])
     for number in (0.0001, 0.0002, 0.00021, 99.0):  # a bound belongs to the bucket below it
-        histograms.record(names.TPOT, EAGLE, number, request(record))
-    histograms.record(names.TPOT, ("math", "", ""), 0.3, request(record))
+        histograms.series(names.TPOT, EAGLE).add(number, request(record))
+    histograms.series(names.TPOT, ("math", "", "")).add(0.3, request(record))
     eagle, none = points(histograms.added_to(collected(), exemplars=False), names.TPOT)
     assert eagle.bucket_counts == (2, 1, *[0] * (len(names.TPOT.buckets) - 2), 1)
     assert eagle.explicit_bounds == names.TPOT.buckets
@@ -66,7 +66,7 @@ def test_measurements_are_counted_by_bucket_and_label(record: Record) -> None:
 
 def test_they_stand_beside_what_the_sdk_collected_at_the_same_time(record: Record) -> None:
     histograms = Histograms([names.TPOT, names.TTFT])
-    histograms.record(names.TPOT, EAGLE, 0.01, request(record))
+    histograms.series(names.TPOT, EAGLE).add(0.01, request(record))
     data = collected()
     merged = histograms.added_to(data, exemplars=False)
     assert list(own(merged)) == [names.FAILOVERS.name, names.TPOT.name]  # none without a measurement
@@ -83,7 +83,7 @@ def test_they_stand_beside_what_the_sdk_collected_at_the_same_time(record: Recor
 def test_they_are_cumulative_for_every_reader(record: Record) -> None:
     histograms = Histograms([names.TPOT])
     for count in (1, 2, 3):
-        histograms.record(names.TPOT, EAGLE, 0.01, request(record))
+        histograms.series(names.TPOT, EAGLE).add(0.01, request(record))
         (point,) = points(histograms.added_to(collected(), exemplars=False), names.TPOT)
         assert point.count == count
 
@@ -97,7 +97,7 @@ def test_a_bucket_hands_over_the_trace_of_its_last_traced_request_once(record: R
         (0.0098, record, False),
         (1.0, record, True),
     ):
-        histograms.record(names.TPOT, EAGLE, number, request(each, traced=traced))
+        histograms.series(names.TPOT, EAGLE).add(number, request(each, traced=traced))
     (shown,) = points(histograms.added_to(collected(), exemplars=False), names.TPOT)
     assert shown.exemplars == []
     (pushed,) = points(histograms.added_to(collected(), exemplars=True), names.TPOT)
@@ -112,6 +112,6 @@ def test_a_bucket_hands_over_the_trace_of_its_last_traced_request_once(record: R
 
 def test_without_a_trace_there_is_no_exemplar(record: Record) -> None:
     histograms = Histograms([names.TPOT])
-    histograms.record(names.TPOT, EAGLE, 0.01, request(record))
+    histograms.series(names.TPOT, EAGLE).add(0.01, request(record))
     (point,) = points(histograms.added_to(collected(), exemplars=True), names.TPOT)
     assert point.exemplars == []

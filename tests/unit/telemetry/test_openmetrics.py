@@ -60,7 +60,7 @@ def test_a_bucket_leads_to_the_last_request_in_it(telemetry: Telemetry, record: 
 
 def test_an_export_takes_no_exemplar_from_the_page(telemetry: Telemetry, record: Record) -> None:
     telemetry.on_record(record)
-    (series,) = telemetry._histograms._series[names.TTFT].values()
+    ((_, series),) = telemetry._histograms._measured(names.TTFT)
     assert [exemplar.trace_id for exemplar in _taken(series)] == [int("a" * 32, 16)]
     assert _taken(series) == []
     assert exemplars(telemetry) == {"0.5": ("a" * 32, 0.5)}

@@ -11,9 +11,9 @@ def test_sums_are_read_when_metrics_are_collected_by_every_reader() -> None:
     readers = [InMemoryMetricReader(), InMemoryMetricReader()]
     provider = MeterProvider(readers, shutdown_on_exit=False)
     numbers = tally(provider.get_meter("test"), names.FAILOVERS)
-    numbers["eagle", "connect"] += 1
-    numbers["eagle", "connect"] += 2
-    numbers["plain", "reset"] += 1
+    numbers.row(("eagle",))["connect"] += 1
+    numbers.row(("eagle",))["connect"] += 2
+    numbers.row(("plain",))["reset"] += 1
     for reader in readers:
         for _ in range(2):  # cumulative: reading takes nothing away
             data = reader.get_metrics_data()
