@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import msgspec
 
 from gateway.runtime.foreign import UNREADABLE
-from gateway.wire import halves
 
 
 class UneditableError(ValueError):
@@ -35,12 +33,8 @@ def edit(
     Raises:
         UneditableError: The name of a field is no text.
     """
-    asked = partial(_edited, model=model, include_usage=include_usage, token_ids=token_ids)
     try:
-        try:
-            return asked(body)
-        except UNREADABLE:
-            return asked(halves.replaced(body))
+        return _edited(body, model=model, include_usage=include_usage, token_ids=token_ids)
     except UNREADABLE as error:
         raise UneditableError(f"the body is not valid JSON: {error}") from error
 

@@ -178,14 +178,17 @@ def _temperature(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST_TEMPERATURE else None
 
 
-def _read(body: bytes) -> _Body:
-    """The fields of a body; raises what :data:`UNREADABLE` holds where it is none."""
+def _read(body: bytes) -> tuple[_Body, bytes]:
+    """The fields of a body, and the body itself, without halves of surrogate pairs where it held any.
+
+    Raises what :data:`UNREADABLE` holds where it is no such body.
+    """
     try:
-        return _fields(body)
+        return _fields(body), body
     except UNREADABLE:
         if (whole := halves.replaced(body)) is body:
             raise
-        return _fields(whole)
+        return _fields(whole), whole
 
 
 def _fields(body: bytes) -> _Body:
@@ -217,14 +220,26 @@ def view(
         The view, or :class:`Malformed` where the body is not a JSON object or its model is not a string.
         Everything else that is strange is left out of the view, for the backend to judge.
     """
+    return received(endpoint, body, headers, path)[0]
+
+
+def received(
+    endpoint: str, body: bytes, headers: Mapping[bytes, bytes], path: str = ""
+) -> tuple[RequestView | Malformed, bytes]:
+    """What :func:`view` says, and the body to go on with; arguments as of that.
+
+    Returns:
+        The body is the one received, unless it holds halves of surrogate pairs, which no tokenizer takes:
+        then they are replaced in it, here and nowhere else.
+    """
     try:
-        read = _read(body)
+        read, body = _read(body)
     except msgspec.ValidationError:
-        return Malformed("the body must be a JSON object whose 'model' is a string")
+        return Malformed("the body must be a JSON object whose 'model' is a string"), body
     except UNREADABLE as error:
-        return Malformed(f"the body is not valid JSON: {error}")
+        return Malformed(f"the body is not valid JSON: {error}"), body
     metadata = _metadata(read.metadata)
-    return RequestView(
+    seen = RequestView(
         endpoint=endpoint,
         model=read.model or "",
         path=path,
@@ -242,3 +257,4 @@ def view(
         metadata=metadata,
         headers=headers,
     )
+    return seen, body

@@ -119,7 +119,7 @@ class Relay:
         return None if exchange.client.gone else body
 
     async def _serve(self, exchange: Exchange, body: bytes) -> None:
-        seen = _view(exchange, body)
+        seen, body = _received(exchange, body)
         if isinstance(seen, inbound.Malformed):
             await exchange.refuse(errors.invalid(seen.message))
             return
@@ -220,12 +220,15 @@ async def _while_client_stays(client: Client, work: Coroutine[object, object, No
         end_of_watch()
 
 
-def _view(exchange: Exchange, body: bytes) -> RequestView | inbound.Malformed:
-    """What can be read of a request; a body that is no JSON is passed on unread, except where it must be."""
+def _received(exchange: Exchange, body: bytes) -> tuple[RequestView | inbound.Malformed, bytes]:
+    """What can be read of a request, and what is forwarded of it.
+
+    A body that is no JSON is passed on unread, except where it must be read.
+    """
     headers, path = exchange.fields, exchange.target.partition("?")[0]
     content_type = headers.get(b"content-type", b"")
     if exchange.endpoint in GENERATING or content_type.startswith(b"application/json"):
-        seen = inbound.view(exchange.endpoint, body, headers, path)
+        seen, whole = inbound.received(exchange.endpoint, body, headers, path)
         if exchange.endpoint in GENERATING or not isinstance(seen, inbound.Malformed):
-            return seen
-    return inbound.unread(exchange.endpoint, headers, path, forms.model(body, content_type))
+            return seen, whole
+    return inbound.unread(exchange.endpoint, headers, path, forms.model(body, content_type)), body

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from gateway.wire.body import edit
 from gateway.wire.halves import replaced
-from gateway.wire.inbound import Malformed, view
+from gateway.wire.inbound import Malformed, received, view
 
 
 @pytest.mark.parametrize(
@@ -35,15 +34,27 @@ def request(text: str) -> bytes:
     return b'{"model": "m", "messages": [{"role": "user", "content": "%s"}]}' % text.encode()
 
 
-def test_a_request_with_half_a_pair_is_read_and_edited() -> None:
-    body = request(r"hello \ud83d")
-    read = view("chat", body, {})
+def test_a_request_with_half_a_pair_is_read_and_goes_on_without_it() -> None:
+    read, whole = received("chat", request(r"hello \ud83d"), {})
     assert not isinstance(read, Malformed)
     assert [turn.text for turn in read.turns] == ["hello \ufffd"]
-    assert json.loads(edit(body, model="other")) == {
-        "model": "other",
-        "messages": [{"role": "user", "content": "hello \ufffd"}],
-    }
+    assert json.loads(whole)["messages"] == [{"role": "user", "content": "hello \ufffd"}]
+
+
+@pytest.mark.parametrize("field", ["prompt", "input", "system", "stop", "new"])
+@pytest.mark.parametrize(
+    "text", [r"\ud83d", r"\ude00 and on it goes for a while", r"\ud83d\u0041", r"\ud83dx"]
+)
+def test_in_whatever_field_it_stands(field: str, text: str) -> None:
+    body = rb'{"model": "m", "%s": ["%s"]}' % (field.encode(), text.encode())
+    _, whole = received("completions", body, {})
+    assert "\ufffd" in json.loads(whole)[field][0]
+    json.dumps(json.loads(whole), ensure_ascii=False).encode()
+
+
+def test_a_body_without_half_a_pair_goes_on_as_it_came() -> None:
+    body = request(r"\ud83d\ude00 caf\u00e9")
+    assert received("chat", body, {})[1] is body
 
 
 def test_a_body_that_is_wrong_besides_stays_malformed() -> None:

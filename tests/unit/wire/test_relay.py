@@ -715,3 +715,20 @@ async def test_tool_calls_that_cannot_be_used_are_recorded_as_such(arguments, ve
     client = await bench.talk()
     assert client.body == b"".join(sent)
     assert bench.record.outcome.tool_arguments == verdict
+
+
+@pytest.mark.parametrize(
+    "asked", [{"stream_options": {"include_usage": True}}, {}], ids=["as it came", "edited"]
+)
+async def test_half_a_surrogate_pair_reaches_no_backend(asked):
+    bench = Bench(a=[fails("connect", "timeout:connect")], b=[stream(*WHOLE)])
+    given = body(messages=[{"role": "user", "content": "cut \ud83d"}], stream=True, **asked)
+    client = await bench.talk(given)
+    assert client.status == 200
+    assert len(bench.upstream.requests) == 2
+    for request in bench.upstream.requests:
+        assert json.loads(request.body)["messages"] == [{"role": "user", "content": "cut \ufffd"}]
+    if asked:
+        assert {request.body for request in bench.upstream.requests} == {
+            given.replace(rb"\ud83d", rb"\ufffd")
+        }
