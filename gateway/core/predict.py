@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -47,7 +48,7 @@ class Cell(NamedTuple):
 
 def prompt_bin(tokens: float) -> int:
     """The bin a prompt of so many tokens is in."""
-    return sum(tokens >= edge for edge in PROMPT_BINS)
+    return bisect_right(PROMPT_BINS, tokens)
 
 
 def stratum(features: Features) -> str:
@@ -134,8 +135,8 @@ def ask(features: Features, classification: Classification) -> Ask:
     tokens = features.prompt_chars / CHARS_PER_TOKEN
     bin_, how = prompt_bin(tokens), stratum(features)
     likely = [(label, share) for label, share in classification.weights.items() if share >= LIKELY]
-    total = sum(share for _, share in likely)
-    classes = tuple((Cell(label, bin_, how), share / total) for label, share in likely)
+    total = sum([share for _, share in likely])
+    classes = tuple([(Cell(label, bin_, how), share / total) for label, share in likely])
     return Ask(classes, None, features.prompt_chars, features.max_tokens)
 
 
@@ -202,7 +203,7 @@ def weigh(request: Ask, lengths: Mapping[str, float], other: float) -> Expected:
         other: The same for workloads that are not in it.
     """
     most = math.inf if request.max_tokens is None else request.max_tokens
-    parts = tuple((cell, share * min(lengths.get(cell[0], other), most)) for cell, share in request.classes)
+    parts = tuple([(cell, share * min(lengths.get(cell[0], other), most)) for cell, share in request.classes])
     return sum([tokens for _, tokens in parts]), parts
 
 

@@ -48,7 +48,8 @@ def _message(field: int, content: bytes) -> bytes:
     return _SMALL[field << 3 | _DELIMITED] + (_SMALL[size] if size < _MORE else _varint(size)) + content
 
 
-def _text(value: str) -> bytes:
+def written(value: str) -> bytes:
+    """A text as its bytes."""
     # Half of a pair of surrogates, which JSON can hold, has no bytes.
     return value.encode("utf-8", "replace")
 
@@ -56,7 +57,7 @@ def _text(value: str) -> bytes:
 def _any(value: Value) -> bytes:
     """The message that holds a value: in field 1 a text, in 2 a truth, in 3 a whole number, in 4 a float."""
     if isinstance(value, str):
-        return _message(1, _text(value))
+        return _message(1, written(value))
     if isinstance(value, bool):
         return b"\x10\x01" if value else b"\x10\x00"
     if isinstance(value, int):
@@ -71,13 +72,21 @@ def _element(value: str | int) -> bytes:
     return _message(1, _any(value))
 
 
+def _short(text: bytes) -> bytes:
+    """A text within a list."""
+    size = len(text)
+    if size + 2 >= _MORE:
+        return _message(1, _message(1, text))
+    return b"\n%c\n%c%b" % (size + 2, size, text)
+
+
 def _int64(value: int) -> int:
     """A whole number within 64 bits, negative ones as their complement."""
     return min(max(value, -(2**63)), 2**63 - 1) % 2**64
 
 
 def _attribute(field: int, name: str, value: Value) -> bytes:
-    return _message(field, _message(1, _text(name)) + _message(2, _any(value)))
+    return _message(field, _message(1, written(name)) + _message(2, _any(value)))
 
 
 class Key:
@@ -89,7 +98,7 @@ class Key:
 
     def __init__(self, name: str) -> None:
         """Write the name."""
-        self._name = _message(1, _text(name))
+        self._name = _message(1, written(name))
         self._before_double = _attribute(self._FIELD, name, 0.0)[:-8]
         self._before_text = self._name + _SMALL[2 << 3 | _DELIMITED]
         self.whole = lru_cache(4096)(self.of)
@@ -104,29 +113,27 @@ class Key:
 
     def text(self, value: str) -> bytes:
         """The same for a text that is another one each time, at a third of the price."""
-        written, name = _text(value), self._before_text
-        size = len(written)
+        content, name = written(value), self._before_text
+        size = len(content)
         if size + len(name) + 3 >= _MORE:
             return self.of(value)
         return b"".join(
-            (_ATTRIBUTE, _SMALL[size + len(name) + 3], name, _SMALL[size + 2], b"\n", _SMALL[size], written)
+            (_ATTRIBUTE, _SMALL[size + len(name) + 3], name, _SMALL[size + 2], b"\n", _SMALL[size], content)
         )
 
-    def texts(self, values: Iterable[str]) -> bytes:
-        """The same for texts that are others each time."""
-        held = b"".join([_short(_text(value)) for value in values])
+    def texts(self, values: Iterable[bytes]) -> bytes:
+        """The same for texts that are others each time, as their bytes."""
+        return self._list(b"".join([_short(value) for value in values]))
+
+    def wholes(self, values: Iterable[int]) -> bytes:
+        """The same for whole numbers that fit 64 bits."""
+        return self._list(b"".join(map(_element, values)))
+
+    def _list(self, held: bytes) -> bytes:
         return _message(self._FIELD, self._name + _message(2, _message(5, held)))
 
 
 _ATTRIBUTE: Final = _SMALL[Key._FIELD << 3 | _DELIMITED]  # noqa: SLF001 - of this module
-
-
-def _short(text: bytes) -> bytes:
-    """A text within a list."""
-    size = len(text)
-    if size + 2 >= _MORE:
-        return _message(1, _message(1, text))
-    return b"\n%c\n%c%b" % (size + 2, size, text)
 
 
 _times: Final = struct.Struct("<BQBQ").pack
@@ -139,7 +146,7 @@ _PARENT_IS_REMOTE: Final = _varint(16 << 3 | _FIXED32) + (0x300).to_bytes(4, "li
 
 @lru_cache(1024)
 def _named(name: str, kind: int) -> bytes:
-    return _message(5, _text(name)) + bytes((6 << 3, kind))
+    return _message(5, written(name)) + bytes((6 << 3, kind))
 
 
 def span(  # noqa: PLR0913 - that is what a span has
@@ -189,20 +196,20 @@ def event(name: str, at: int, attributes: Mapping[str, Value] | None = None) -> 
     if not attributes:
         before, after = _bare_event(name)
         return before + at.to_bytes(8, "little") + after
-    written = [_attribute(3, key, value) for key, value in attributes.items()]
-    content = [b"\x09", at.to_bytes(8, "little"), _message(2, _text(name)), *written]
+    facts = [_attribute(3, key, value) for key, value in attributes.items()]
+    content = [b"\x09", at.to_bytes(8, "little"), _message(2, written(name)), *facts]
     return _message(11, b"".join(content))
 
 
 @lru_cache(64)
 def _bare_event(name: str) -> tuple[bytes, bytes]:
     """What stands before and after the time of an event without attributes."""
-    named = _message(2, _text(name))
+    named = _message(2, written(name))
     return _message(11, b"\x09" + bytes(8) + named)[: -8 - len(named)], named
 
 
 def export(resource: Mapping[str, Value], scope: str, version: str, spans: Iterable[bytes]) -> bytes:
     """What is posted to a receiver: spans of one scope of one resource."""
     about = _message(1, b"".join([_attribute(1, key, value) for key, value in resource.items()]))
-    named = _message(1, _message(1, _text(scope)) + _message(2, _text(version)))
+    named = _message(1, _message(1, written(scope)) + _message(2, written(version)))
     return _message(1, about + _message(2, named + b"".join(spans)))

@@ -6,6 +6,7 @@ import gzip
 import logging
 import re
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import requests
@@ -73,7 +74,7 @@ class Sender:
         if self._compressed:
             self._session.headers["content-encoding"] = "gzip"
         self._session.headers.update(_headers(setting("HEADERS")))
-        self._session.verify = setting("CERTIFICATE") or True
+        self._bundle = setting("CERTIFICATE")
         certificate, key = setting("CLIENT_CERTIFICATE"), setting("CLIENT_KEY")
         if certificate:
             self._session.cert = (certificate, key) if key else certificate
@@ -100,10 +101,22 @@ class Sender:
         self._stopped.set()
         self._session.close()
 
+    @cached_property
+    def _request(self) -> requests.PreparedRequest:
+        """Prepared once, and proxies looked up once: for each posting that would be half of what it costs."""
+        session = self._session
+        prepared = session.prepare_request(requests.Request("POST", self._url))
+        usual = session.merge_environment_settings(self._url, {}, None, None, None)
+        session.trust_env = False
+        session.proxies.update(usual["proxies"])
+        session.verify = self._bundle or usual["verify"]
+        return prepared
+
     def _post(self, data: bytes) -> tuple[str, bool]:
         """What went wrong, or nothing, and whether another try may help."""
         try:
-            answer = self._session.post(self._url, data, timeout=self._timeout)
+            self._request.prepare_body(data, None)
+            answer = self._session.send(self._request, timeout=self._timeout)
         except requests.Timeout:
             return f"{self._shown} did not answer within {self._timeout:g} s", False
         except requests.ConnectionError:

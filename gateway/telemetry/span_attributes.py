@@ -16,7 +16,7 @@ from gateway.core.predict import ask, predict
 from gateway.telemetry import names
 from gateway.telemetry.decision_entry import finish_of, model_of
 from gateway.telemetry.identifiers import is_id, is_model
-from gateway.telemetry.otlp import Key
+from gateway.telemetry.otlp import Key, written
 
 if TYPE_CHECKING:
     from gateway.core.decide import Candidate, Rejected
@@ -43,7 +43,7 @@ _length: Final = _KEYS[names.ROUTE_LENGTH].double
 _acceptance: Final = _KEYS[names.ROUTE_ACCEPTANCE].double
 _per_event: Final = _KEYS[names.ROUTE_PER_EVENT].double
 _candidates_of: Final = _KEYS[names.ROUTE_CANDIDATES].texts
-_histogram: Final = _KEYS[names.ROUTE_HISTOGRAM].of
+_histogram: Final = _KEYS[names.ROUTE_HISTOGRAM].wholes
 _first_chunk: Final = _KEYS[names.GEN_AI_FIRST_CHUNK].double
 _response_id: Final = _KEYS[names.GEN_AI_RESPONSE_ID].text
 _input_tokens: Final = _KEYS[names.GEN_AI_INPUT_TOKENS].whole
@@ -138,7 +138,7 @@ def _route(  # noqa: PLR0913, PLR0917 - each is a part of the key
 
 
 def _candidates(candidates: tuple[Candidate, ...]) -> bytes:
-    return _candidates_of([f"{each.backend}={each.cost:.4g}" for each in candidates])
+    return _candidates_of([b"%b=%.4g" % (_bytes(each.backend), each.cost) for each in candidates])
 
 
 def _rejected(rejected: tuple[Rejected, ...]) -> bytes:
@@ -258,6 +258,7 @@ def _is_answer_id(answer_id: str, request_id: str) -> bool:
 
 
 _is_id: Final = _kept(is_id)
+_bytes: Final = _kept(written)
 
 
 @_kept

@@ -30,9 +30,10 @@ _BYTES: Final = 4096
 """Bytes of spans held at most for each request that may be."""
 
 
-class _Made(NamedTuple):
-    """The spans of a request."""
+class _Batch(NamedTuple):
+    """What is sent together."""
 
+    requests: int
     spans: bytes
     number: int
 
@@ -53,9 +54,9 @@ class SpanQueue:
         self._capacity = capacity
         self._interval = interval
         self._ended: deque[Record] = deque()
-        self._made: deque[_Made] = deque()
+        self._made: deque[_Batch] = deque()
         # Each number has one thread that adds to it: a sum that two add to loses some.
-        self._made_bytes = self._sent_bytes = 0
+        self._made_requests = self._sent_requests = self._made_bytes = self._sent_bytes = 0
         self._refused = self._unmade = self._unsent = 0
         self._wake, self._ready = threading.Event(), threading.Event()
         self._stopped = self._all_made = False
@@ -72,7 +73,7 @@ class SpanQueue:
     @property
     def held(self) -> int:
         """Requests whose spans are still to be sent."""
-        return len(self._ended) + len(self._made)
+        return len(self._ended) + self._made_requests - self._sent_requests
 
     @property
     def held_bytes(self) -> int:
@@ -107,7 +108,17 @@ class SpanQueue:
 
     def _make(self) -> None:
         """Make the spans of what has ended until now."""
-        for number in range(len(self._ended)):
+        left = len(self._ended)
+        while left:
+            batch = min(left, _BATCH)
+            left -= batch
+            self._make_batch(batch)
+
+    def _make_batch(self, requests: int) -> None:
+        """Make the spans of so many; whole batches are handed on, as each costs a posting."""
+        batch: list[bytes] = []
+        for number in range(requests):
+            self._made_requests += 1
             record = self._ended.popleft()
             try:
                 made = self._spans.of(record)
@@ -115,29 +126,28 @@ class SpanQueue:
                 _log.exception("no spans can be made of a request")
                 self._unmade += 1 + len(record.attempts)
                 continue
-            spans = b"".join(made)
-            self._made_bytes += len(spans)
-            self._made.append(_Made(spans, len(made)))
+            batch += made
+            self._made_bytes += sum(map(len, made))
             if number % _TURN == _TURN - 1:
                 sleep(0)
-        if self._made:
-            self._ready.set()
+        self._made.append(_Batch(requests, b"".join(batch), len(batch)))
+        self._ready.set()
 
     def _send_all(self) -> None:
         while not self._all_made or self._made:
             self._ready.wait()
             self._ready.clear()
             while self._made:
-                self._send([self._made[at] for at in range(min(_BATCH, len(self._made)))])
+                self._send(self._made[0])
+                self._made.popleft()
 
-    def _send(self, batch: list[_Made]) -> None:
+    def _send(self, batch: _Batch) -> None:
         """Send the oldest; they are held until that is over."""
+        taken = not batch.number
         try:
-            taken = self._sender.send(self._spans.export([made.spans for made in batch]))
+            taken = taken or self._sender.send(self._spans.export([batch.spans]))
         except Exception:  # noqa: BLE001 - whatever it is, the next ones may be well
             _log.exception("spans cannot be sent")
-            taken = False
-        for made in batch:
-            self._made.popleft()
-            self._sent_bytes += len(made.spans)
-            self._unsent += 0 if taken else made.number
+        self._sent_requests += batch.requests
+        self._sent_bytes += len(batch.spans)
+        self._unsent += 0 if taken else batch.number

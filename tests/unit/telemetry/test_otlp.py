@@ -50,7 +50,12 @@ def test_the_short_way_for_texts_writes_the_same(name: str, text: str) -> None:
 @example(texts=["b" * 125])
 @example(texts=["b" * 126, "c"])
 def test_the_short_way_for_lists_of_texts_writes_the_same(texts: list[str]) -> None:
-    assert otlp.Key("a").texts(texts) == otlp.Key("a").of(tuple(texts))
+    assert otlp.Key("a").texts(map(otlp.written, texts)) == otlp.Key("a").of(tuple(texts))
+
+
+@given(numbers=st.lists(INT64))
+def test_the_short_way_for_lists_of_whole_numbers_writes_the_same(numbers: list[int]) -> None:
+    assert otlp.Key("a").wholes(numbers) == otlp.Key("a").of(tuple(numbers))
 
 
 @given(number=INT64)

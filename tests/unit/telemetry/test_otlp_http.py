@@ -74,12 +74,31 @@ def test_the_usual_variables_are_heard_those_of_traces_first() -> None:
     assert gzip.decompress(body) == b"spans"
 
 
-def test_certificates_are_those_of_the_variables() -> None:
-    env = {"CERTIFICATE": "ca", "CLIENT_CERTIFICATE": "crt", "CLIENT_KEY": "key"}
+def certificates(**env: str) -> tuple[Any, Any]:
+    """The bundle that a server's certificate is checked with, and the client's certificate."""
     sender = Sender("https://x", {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in env.items()})
-    assert (sender._session.verify, sender._session.cert) == ("ca", ("crt", "key"))
-    sender = Sender("https://x", {"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": "both"})
-    assert (sender._session.verify, sender._session.cert) == (True, "both")
+    _ = sender._request
+    return sender._session.verify, sender._session.cert
+
+
+def test_certificates_are_those_of_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bundle in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(bundle, raising=False)
+    assert certificates(CERTIFICATE="ca", CLIENT_CERTIFICATE="crt", CLIENT_KEY="key") == (
+        "ca",
+        ("crt", "key"),
+    )
+    assert certificates(CLIENT_CERTIFICATE="both") == (True, "both")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "usual")
+    assert certificates() == ("usual", None)
+    assert certificates(CERTIFICATE="ca") == ("ca", None)
+
+
+def test_a_proxy_of_the_process_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(200) as (proxy, seen):
+        monkeypatch.setenv("http_proxy", proxy.removesuffix("/v1/traces"))
+        assert sent("http://receiver.invalid/v1/traces")
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize("busy", [429, 502, 503, 504])

@@ -64,6 +64,34 @@ def test_what_is_queued_is_exported_at_the_end_in_batches(record: Record) -> Non
     assert sender.ended
 
 
+def test_what_ended_together_is_posted_together(record: Record) -> None:
+    """A posting costs as much as the spans of ten requests, so it waits until all are made."""
+    posted = threading.Semaphore(0)
+
+    class Telling(Sender):
+        def send(self, body: bytes) -> bool:
+            posted.release()
+            return super().send(body)
+
+    sender, turns = Telling(), iter(range(20))
+    sender.free.clear()
+
+    def make(one: Record) -> list[bytes]:
+        if next(turns) == 5:  # some are made: the first posting ends, and another must not begin
+            sender.free.set()
+            assert not posted.acquire(timeout=0.1)
+        return two(one)
+
+    spans = queue(sender, make)
+    spans.put(record)
+    spans._wake.set()
+    assert posted.acquire(timeout=20)
+    for _ in range(10):
+        spans.put(record)
+    spans.close()
+    assert sender.taken == [2, 20]
+
+
 def test_spans_are_made_in_the_thread(record: Record) -> None:
     made: list[str] = []
 
