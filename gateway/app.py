@@ -126,7 +126,7 @@ class Gateway:
         decision_log = _decision_log(settings)
         if decision_log is not None:
             self._telemetry.observe_decision_log(lambda: decision_log.dropped)
-        access_log = AccessLog(capacity=settings.record_queue) if settings.access_log else None
+        access_log = AccessLog() if settings.access_log else None
         if access_log is not None:
             self._telemetry.observe_access_log(lambda: access_log.dropped)
         self._logs = tuple(log for log in (decision_log, access_log) if log is not None)
@@ -298,7 +298,6 @@ def _decision_log(settings: Settings) -> DecisionLog | None:
         settings.seed,
         max_bytes=settings.decision_log_bytes,
         keep=settings.decision_log_files,
-        capacity=settings.record_queue,
     )
 
 

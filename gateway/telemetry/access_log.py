@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.core.decide import Decision
 from gateway.telemetry.decision_entry import model_of
-from gateway.telemetry.lines import Lines
+from gateway.telemetry.lines import HELD, Lines
 
 if TYPE_CHECKING:
     from gateway.core.outcome import Record
@@ -69,7 +69,7 @@ class AccessLog(Lines):
         capacity: Requests held at most until they are written; further ones are dropped and counted.
     """
 
-    def __init__(self, stream: BinaryIO | None = None, capacity: int = 10_000) -> None:
+    def __init__(self, stream: BinaryIO | None = None, capacity: int = HELD) -> None:
         self._stream = stream
         super().__init__("access log", line_of, self._write_out, capacity)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.telemetry.decision_entry import entry_of
 from gateway.telemetry.decision_schema import line_of
-from gateway.telemetry.lines import Lines
+from gateway.telemetry.lines import HELD, Lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ class DecisionLog(Lines):
     """
 
     def __init__(
-        self, path: Path, seed: int, *, max_bytes: int = 2**26, keep: int = 16, capacity: int = 10_000
+        self, path: Path, seed: int, *, max_bytes: int = 2**26, keep: int = 16, capacity: int = HELD
     ) -> None:
         self._file = _File(path, max_bytes, keep)
         self._seed = seed
