@@ -1,4 +1,4 @@
-"""Posts to an OTLP receiver over HTTP, spans with headers and certificates of the usual variables."""
+"""Posts to an OTLP receiver over HTTP, with headers and certificates of the usual variables."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import requests
+from opentelemetry.exporter.otlp.proto.http import metric_exporter
+from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.util.re import parse_env_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from opentelemetry.sdk.metrics.export import MetricsData
+
 _log = logging.getLogger(__name__)
 
 # It quotes a header that it cannot read, and that may be a key; see _headers.
 logging.getLogger("opentelemetry.util.re").addFilter(lambda _: False)
+
+# It tells of each try of each export; see _State.
+logging.getLogger(metric_exporter.__name__).addFilter(lambda _: False)
 
 _SECONDS: Final = 10.0
 _WAITS: Final = (1.0, 2.0, 4.0)
@@ -31,8 +38,40 @@ _BUSY: Final = frozenset({429, 502, 503, 504})
 """Answers after which the specification wants another try."""
 
 
+class _State:
+    """Whether a receiver takes what it is sent; the log has a line when that changes, and no other.
+
+    Args:
+        what: What is sent, for the log.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._failures = 0
+
+    def tell(self, trouble: str) -> None:
+        """Say what a posting came to, nothing if it was taken."""
+        if trouble and not self._failures:
+            _log.warning("%s are not taken: %s", self._what, trouble)
+        elif not trouble and self._failures:
+            _log.warning("%s are taken again, after %d failures", self._what, self._failures)
+        self._failures = self._failures + 1 if trouble else 0
+
+
 class Session(requests.Session):
-    """Reads of an answer as much as a receiver has to say; an endless one would fill the memory."""
+    """Reads of an answer as much as a receiver has to say; an endless one would fill the memory.
+
+    Args:
+        url: Where it posts to.
+
+    Attributes:
+        trouble: What was wrong with the last posting, empty if it was taken.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._shown = re.sub("//.*@", "//", url)  # may hold a password
+        self.trouble = ""
 
     def send(
         self,
@@ -40,13 +79,53 @@ class Session(requests.Session):
         **kwargs: Any,  # noqa: ANN401 - as the library has it
     ) -> requests.Response:
         """Send, and go nowhere else: where a receiver redirects to, keys must not follow."""
-        answer = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
+        try:
+            answer = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
+        except requests.RequestException as error:
+            self.trouble = self.told(error)
+            raise
+        well = 200 <= answer.status_code < 300
+        self.trouble = "" if well else f"{self._shown} answered {answer.status_code}"
         length = answer.headers.get("content-length", "")
         if length.isdecimal() and int(length) <= _MOST_ANSWER:
             _ = answer.content
         else:
             answer.close()
         return answer
+
+    def told(self, error: requests.RequestException) -> str:
+        """An error in words, without what may be secret of the address."""
+        if isinstance(error, requests.Timeout):
+            return f"{self._shown} did not answer in time"
+        if isinstance(error, requests.ConnectionError):
+            return f"no connection to {self._shown}"
+        return f"{self._shown}: {type(error).__name__}"
+
+
+class MetricSender(metric_exporter.OTLPMetricExporter):
+    """Sends metrics as the SDK does, and tells of a receiver that does not take them once.
+
+    Args:
+        url: The whole address.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._to = Session(url)
+        self._state = _State("metrics")
+        super().__init__(url, timeout=_SECONDS, session=self._to)
+
+    def export(
+        self,
+        metrics_data: MetricsData,
+        timeout_millis: float | None = 10_000,
+        **kwargs: Any,  # noqa: ANN401 - as the library has it
+    ) -> MetricExportResult:
+        """Send, and again where that may help; blocks."""
+        result = super().export(metrics_data, timeout_millis, **kwargs)
+        sent = result is MetricExportResult.SUCCESS
+        # To the library a redirect is a success, and it was not followed.
+        self._state.tell(self._to.trouble or ("" if sent else "they could not be encoded or are too many"))
+        return result
 
 
 class Sender:
@@ -66,10 +145,9 @@ class Sender:
             return env.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or env.get(f"OTEL_EXPORTER_OTLP_{name}") or ""
 
         self._url = url
-        self._shown = re.sub("//.*@", "//", url)  # may hold a password
         self._timeout = float(setting("TIMEOUT") or _SECONDS)
         self._compressed = setting("COMPRESSION") == "gzip"
-        self._session = Session()
+        self._session = Session(url)
         self._session.headers.update({"content-type": "application/x-protobuf", "user-agent": "specroute"})
         if self._compressed:
             self._session.headers["content-encoding"] = "gzip"
@@ -79,22 +157,17 @@ class Sender:
         if certificate:
             self._session.cert = (certificate, key) if key else certificate
         self._stopped = threading.Event()
-        self._failures = 0
+        self._state = _State("spans")
 
     def send(self, body: bytes) -> bool:
         """Post once, and again where that may help; blocks. Returns whether the receiver took it."""
         data = gzip.compress(body) if self._compressed else body
         for wait in (*_WAITS, None):
             trouble, again = self._post(data)
-            if not trouble:
-                return True
-            if not again or wait is None or self._stopped.wait(wait):
+            if not trouble or not again or wait is None or self._stopped.wait(wait):
                 break
-        self._failures += 1
-        # Logged at 1, 2, 4, 8, …: a receiver that is gone would else fill the log.
-        if self._failures & (self._failures - 1) == 0:
-            _log.warning("spans are lost, for the %d. time: %s", self._failures, trouble)
-        return False
+        self._state.tell(trouble)
+        return not trouble
 
     def close(self) -> None:
         """Try no more."""
@@ -117,15 +190,10 @@ class Sender:
         try:
             self._request.prepare_body(data, None)
             answer = self._session.send(self._request, timeout=self._timeout)
-        except requests.Timeout:
-            return f"{self._shown} did not answer within {self._timeout:g} s", False
-        except requests.ConnectionError:
-            return f"no connection to {self._shown}", True
         except requests.RequestException as error:
-            return f"{self._shown}: {type(error).__name__}", False
-        if 200 <= answer.status_code < 300:
-            return "", False
-        return f"{self._shown} answered {answer.status_code}", answer.status_code in _BUSY
+            lost = isinstance(error, requests.ConnectionError) and not isinstance(error, requests.Timeout)
+            return self._session.told(error), lost
+        return self._session.trouble, answer.status_code in _BUSY
 
 
 def _headers(written: str) -> Mapping[str, str]:

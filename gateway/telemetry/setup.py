@@ -40,8 +40,6 @@ _SERIES: Final = 100_000
 """Series of one instrument. The SDK's own limit of 2,000 would fold a fleet of 40 backends into one series;
 ours are bounded by closed label sets."""
 
-_EXPORT_TIMEOUT: Final = 10.0
-
 
 class Telemetry:
     """What finished requests are told to. Made by :func:`setup`.
@@ -70,15 +68,11 @@ class Telemetry:
         self._stop_waiting: list[Callable[[], None]] = []
         if otlp_endpoint is not None:
             base = otlp_endpoint.rstrip("/")
-            # Imported by those alone who export: they take a tenth of a second.
-            from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
-                OTLPMetricExporter,
-            )
-
-            from gateway.telemetry.otlp_http import Sender, Session  # noqa: PLC0415
+            # Imported by those alone who export: it takes a tenth of a second.
+            from gateway.telemetry.otlp_http import MetricSender, Sender  # noqa: PLC0415
 
             sender = Sender(f"{base}/v1/traces", os.environ)
-            numbers = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT, session=Session())
+            numbers = MetricSender(f"{base}/v1/metrics")
             self._stop_waiting = [sender.close, numbers.shutdown]
             self._queue = SpanQueue(sender, self._spans, *_span_limits(os.environ))
             readers.append(PushReader(histograms, numbers, limits))

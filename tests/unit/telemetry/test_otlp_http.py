@@ -9,9 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics
+from opentelemetry.sdk.resources import Resource
 
 from gateway.telemetry import otlp_http
-from gateway.telemetry.otlp_http import Sender, Session
+from gateway.telemetry.otlp_http import MetricSender, Sender, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,21 +126,64 @@ def test_what_it_refuses_is_not_sent_again(status: int, caplog: pytest.LogCaptur
     assert "key-canary" not in caplog.text
 
 
-def test_a_dead_receiver_is_tried_again_and_told_of_at_1_2_4(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dead_receiver_is_told_of_once_and_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    with answering(500, 500, 200, 200, 500, 500) as (url, _):
+        sender = Sender(url, {})
+        assert [sender.send(b"x") for _ in range(6)] == [False, False, True, True, False, False]
+        sender.close()
+    assert caplog.messages == [
+        f"spans are not taken: {url} answered 500",
+        "spans are taken again, after 2 failures",
+        f"spans are not taken: {url} answered 500",
+    ]
+
+
+def test_one_that_is_gone_is_asked_again_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
     sender = Sender(url, {})
     assert not any([sender.send(b"x") for _ in range(5)])  # noqa: C419 - all of them
-    assert [message.split(":")[0] for message in caplog.messages] == [
-        f"spans are lost, for the {number}. time" for number in (1, 2, 4)
-    ]
+    assert caplog.messages == [f"spans are not taken: no connection to {url}"]
     sender.close()
+
+
+def test_of_metrics_that_are_not_taken_the_log_has_a_line_for_each_change(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK's exporter has one for each try of each export, and takes a redirect for success."""
+    monkeypatch.setattr("opentelemetry.exporter.otlp.common.http._MAX_RETRIES", 2)
+    monkeypatch.setattr(
+        "opentelemetry.exporter.otlp.common.http._OTLPHTTPClient._compute_backoff", lambda *_: 0
+    )
+    nothing = MetricsData([])
+    with answering(503, 503, 400, 307, 200, 200, 404) as (url, _):
+        sender = MetricSender(url.replace("//", "//user:key-canary@"))
+        results = [sender.export(nothing) for _ in range(6)]
+    sender.export(nothing)
+    sender.shutdown()
+    sender.export(nothing)
+    assert [result.name for result in results] == [
+        "FAILURE", "FAILURE", "SUCCESS", "SUCCESS", "SUCCESS", "FAILURE",
+    ]  # fmt: skip
+    assert caplog.messages == [
+        f"metrics are not taken: {url} answered 503",
+        "metrics are taken again, after 3 failures",
+        f"metrics are not taken: {url} answered 404",
+    ]
+
+
+def test_metrics_that_cannot_be_sent_at_all_are_told_of_too(caplog: pytest.LogCaptureFixture) -> None:
+    sender = MetricSender("http://127.0.0.1:9")
+    sender._max_request_size = 1
+    sender.export(MetricsData([ResourceMetrics(Resource({"a": "b"}), [], "")]))
+    sender.shutdown()
+    assert caplog.messages == ["metrics are not taken: they could not be encoded or are too many"]
 
 
 def test_one_that_does_not_answer_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert not sent(f"http://127.0.0.1:{server.getsockname()[1]}", TIMEOUT="0.01")
-    assert "did not answer within 0.01 s" in caplog.text
+    assert "did not answer in time" in caplog.text
 
 
 @pytest.mark.parametrize("length", ["", "content-length: 9999999\r\n", "content-length: many\r\n"])
@@ -156,7 +201,7 @@ def test_what_others_send_with_a_session_is_no_more_read_than_that() -> None:
     """Metrics go by the SDK's exporter, which takes the whole of an answer."""
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        done = pool.submit(Session().post, url, b"x", timeout=60)
+        done = pool.submit(Session(url).post, url, b"x", timeout=60)
         connection, _ = server.accept()
         with connection:
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(1_000_000))
@@ -167,7 +212,7 @@ def test_a_redirect_takes_no_key_elsewhere() -> None:
     with answering(200) as (elsewhere, seen), socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(Session().post, url, b"x", timeout=60, headers={"x-api-key": "key-canary"})
+            done = pool.submit(Session(url).post, url, b"x", timeout=60, headers={"x-api-key": "key-canary"})
             connection, _ = server.accept()
             with connection:
                 connection.sendall(
@@ -196,7 +241,7 @@ def test_a_dead_receiver_is_named_without_its_password(caplog: pytest.LogCapture
 
 def test_an_address_that_is_none_costs_the_spans_alone(caplog: pytest.LogCaptureFixture) -> None:
     assert not sent("http://[::1")
-    assert "spans are lost" in caplog.text
+    assert "spans are not taken" in caplog.text
 
 
 def test_a_close_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
