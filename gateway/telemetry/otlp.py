@@ -72,12 +72,14 @@ def _element(value: str | int) -> bytes:
     return _message(1, _any(value))
 
 
+_HEADS: Final = tuple(_message(1, _message(1, bytes(size)))[:4] for size in range(_MORE - 2))
+"""What stands before a text within a list, by its length."""
+
+
 def _short(text: bytes) -> bytes:
     """A text within a list."""
     size = len(text)
-    if size + 2 >= _MORE:
-        return _message(1, _message(1, text))
-    return b"\n%c\n%c%b" % (size + 2, size, text)
+    return _HEADS[size] + text if size < len(_HEADS) else _message(1, _message(1, text))
 
 
 def _int64(value: int) -> int:
