@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -72,14 +73,29 @@ def parse(text: str) -> list[Imported]:
         raise UnknownResultError("it is no object")
     try:
         if "output_throughput" in found:
-            return [_vllm(found)]
+            return [_whole(_vllm(found))]
         if isinstance(found.get("benchmarks"), list):
-            return [_guidellm(one) for one in found["benchmarks"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return [_whole(_guidellm(one)) for one in found["benchmarks"]]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UnknownResultError(f"a field is missing or odd: {error}") from error
     raise UnknownResultError(
         "it has neither output_throughput (vllm bench serve --save-result) nor benchmarks (guidellm)"
     )
+
+
+def _whole(one: Imported) -> Imported:
+    """A run that shows something: without a request that went well there is no rate to compare."""
+    if not one.requests:
+        raise UnknownResultError(f"no request of it went well ({one.failures} failed)")
+    numbers = (
+        one.tokens_per_second.value, one.ttft_p50, one.ttft_p99, one.tpot, one.output_tokens,
+        one.prompt_tokens, one.acceptance_rate, one.mean_accepted_length, *one.by_position,
+    )  # fmt: skip
+    if not all(number is None or (math.isfinite(number) and number >= 0.0) for number in numbers):
+        raise UnknownResultError("one of its figures is no number, or below 0")
+    if not one.tokens_per_second.value:
+        raise UnknownResultError("its rate is 0 tokens/s")
+    return one
 
 
 def _vllm(found: Mapping[str, Any]) -> Imported:
@@ -200,7 +216,16 @@ def evidence(
         target: The target model.
         machine: What it ran on, as far as whoever imports knows.
         today: The day where no file says one.
+
+    Raises:
+        UnknownResultError: Two runs are of one configuration, workload and concurrency.
     """
+    for (who, workload, level), number in Counter(
+        (who, name, one.concurrency) for who, name, one in runs
+    ).items():
+        if number > 1:
+            what = f"{who.label} for {workload} at {level} in flight"
+            raise UnknownResultError(f"{number} runs are of {what}: give one of them")
     days = sorted({one.day for _, _, one in runs if one.day})
     return Evidence(
         version=1,

@@ -44,7 +44,7 @@ class Candidate(NamedTuple):
             ValueError: It is no label.
         """
         method, _, number = label.rpartition("-")
-        if number.isdecimal() and method:
+        if number.isdecimal() and int(number) and method and method != BASELINE.method:
             return Candidate(method, int(number))
         if label == BASELINE.method:
             return BASELINE

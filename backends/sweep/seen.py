@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from backends.sweep.stats import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _PREFIX: Final = "specroute_"
 LEAST_STEPS: Final = 500
@@ -101,6 +101,17 @@ def read(page: str) -> tuple[Server, ...]:
     infos = [labels for labels, _ in values["backend_info"]]
     if not infos:
         raise NotAGatewayError("these are no metrics of a gateway: there is no specroute_backend_info")
+    try:
+        return _servers(infos, values)
+    except KeyError as error:
+        raise NotAGatewayError(f"these are no metrics of a gateway: a label {error} is missing") from None
+    except ValueError as error:
+        raise NotAGatewayError(f"these are no metrics of a gateway: {error}") from None
+
+
+def _servers(
+    infos: Sequence[Mapping[str, str]], values: Mapping[str, list[tuple[Mapping[str, str], float]]]
+) -> tuple[Server, ...]:
     traffic: dict[str, dict[str, Traffic]] = defaultdict(lambda: defaultdict(Traffic))
     for name, attribute in _SUMS.items():
         for labels, value in values[name]:

@@ -11,6 +11,7 @@ import math
 import operator
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core.gain import MIN_DECODE_TOKENS, MIN_REQUESTS, Speedup, Sums, TooFew, compare, student
@@ -184,7 +185,7 @@ def _counted(rounds: Sequence[Round]) -> _Acceptance:
     return _Acceptance(
         sum(one.drafts or 0.0 for one in counted),
         sum(one.drafted or 0.0 for one in counted),
-        tuple(map(sum, zip(*(one.by_position for one in counted), strict=True))),
+        tuple(map(sum, zip_longest(*(one.by_position for one in counted), fillvalue=0.0))),
     )
 
 

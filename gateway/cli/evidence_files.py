@@ -14,6 +14,7 @@ from backends.sweep.report import Report
 from backends.sweep.roles import roles
 from backends.sweep.words import limited, summary
 from backends.sweep.write import EVIDENCE, PRIOR, fleet, policy
+from gateway.cli.files import refuse
 from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_fleet
 from gateway.policy.prior import priors
@@ -108,6 +109,14 @@ class Files:
 def today() -> str:
     """The day, as ISO 8601 has it."""
     return datetime.now(UTC).date().isoformat()
+
+
+def folder(out: Path) -> None:
+    """Make the folder for the files; the command ends with exit code 2 where it cannot be."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(f"{out} cannot be the folder for the files: {error.strerror}; name another with --out")
 
 
 def complain(text: str) -> None:

@@ -13,7 +13,7 @@ from gateway.cli.files import read_text, refuse
 
 if TYPE_CHECKING:
     from backends.recipes import Recipe
-    from backends.sweep.model import Condition
+    from backends.sweep.model import Candidate, Condition
     from backends.sweep.prompts import Prompt
     from backends.sweep.setup import Setup
     from gateway.cli.evidence_files import Files
@@ -121,7 +121,7 @@ def sweep(
     Exit codes: 0 done; 1 no answer: no baseline, no disk, interrupted; 2 bad input.
     """
     if result:
-        _say(_imported(result, model, out, servers), as_json=as_json)
+        _say(_imported(result, model, out, servers, mix, limit), as_json=as_json)
         return
     from backends.sweep.plan import Settings
     from backends.sweep.setup import SetupError, conditions
@@ -236,11 +236,13 @@ def _filled(
     return {(workload, length): filled(texts[workload], length) for workload, length in wanted}
 
 
-def _imported(results: list[str], model: str, out: Path, servers: int) -> Files | None:
+def _imported(
+    results: list[str], model: str, out: Path, servers: int, mix: str, limits: list[str]
+) -> Files | None:
     """What follows from results of other benchmarks."""
     from backends.sweep.imports import UnknownResultError, evidence, parse
     from backends.sweep.model import Candidate
-    from gateway.cli.evidence_files import Fleet, today, write
+    from gateway.cli.evidence_files import Fleet, folder, today, write
     from gateway.policy.evidence import Machine
 
     runs = []
@@ -248,7 +250,7 @@ def _imported(results: list[str], model: str, out: Path, servers: int) -> Files 
         what, _, file = one.partition("=")
         label, _, workload = what.partition(":")
         try:
-            who = Candidate.of(label)
+            who = _known(Candidate.of(label))
             runs += [(who, workload, run) for run in parse(read_text(Path(file)))]
         except UnknownResultError as error:
             refuse(f"{file}: {error}")
@@ -257,9 +259,25 @@ def _imported(results: list[str], model: str, out: Path, servers: int) -> Files 
     target = model or runs[0][2].model
     if not target or not all(workload for _, workload, _ in runs):
         refuse("name the target with --model, and a workload for each file: dflash-7:code=FILE")
-    out.mkdir(parents=True, exist_ok=True)
-    found = evidence(runs, target, Machine(), today())
-    return write(found, Fleet(servers, None, {}, target), out)
+    try:
+        found = evidence(runs, target, Machine(), today())
+    except UnknownResultError as error:
+        refuse(str(error))
+    names = dict.fromkeys(workload for _, workload, _ in runs)
+    kept = [options.limit(one, names) for one in limits]
+    wanted = Fleet(servers, options.mix(mix, names), {}, target, limits=kept)
+    folder(out)
+    return write(found, wanted, out)
+
+
+def _known(who: Candidate) -> Candidate:
+    """A configuration whose method there is: a policy with another one would not load."""
+    from backends.methods import methods
+    from gateway.policy.problems import suggest
+
+    if who.method not in methods():
+        raise ValueError(f"there is no method {who.method!r}, {suggest(who.method, methods(), 'methods')}")
+    return who
 
 
 def _say(files: Files | None, *, as_json: bool) -> None:

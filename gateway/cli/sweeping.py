@@ -22,7 +22,7 @@ from backends.sweep.run import NoBaselineError, RealBench, Sweep, VirtualBench
 from backends.sweep.servers import Given, Launched, NoServerError
 from backends.sweep.virtual import VirtualServers
 from backends.sweep.words import duration
-from gateway.cli.evidence_files import Fleet, complain, today, write
+from gateway.cli.evidence_files import Fleet, complain, folder, today, write
 from gateway.cli.files import refuse
 from gateway.policy.evidence import Machine
 
@@ -103,7 +103,7 @@ def sweeping(asked: Asked, out: Path, *, quiet: bool) -> Files | None:
         out: Folder for the files.
         quiet: Whether to show no progress.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    folder(out)
     results = Results()
     made = Plan(asked.conditions, asked.setup.families, results, asked.settings)
     shown = _Shown(quiet)

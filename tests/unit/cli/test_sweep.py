@@ -135,6 +135,7 @@ def test_without_room_for_a_report_the_files_stay_as_they_were(tmp_path: Path) -
         ((*SIMULATED, "--limit", "mbpp=fast"), "is no limit of a workload; write chat=40ms@2.5"),
         (("--result", "mtp-3:code=x"), "x: No such file"),
         (("--result", "what=pyproject.toml"), "'what' is no configuration"),
+        (("--result", "mtpp-3:code=pyproject.toml"), "there is no method 'mtpp', did you mean 'mtp'"),
     ],
 )
 def test_bad_input_is_told_what_would_be_right(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
@@ -168,6 +169,38 @@ def test_results_of_another_benchmark_become_a_policy(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     assert "Run mtp-3 on every server" in done.stdout
     assert "some/model" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_mix_and_limits_are_for_results_of_other_benchmarks_too(tmp_path: Path) -> None:
+    for name, rate in (("base", 100.0), ("fast", 170.0), ("slow", 60.0)):
+        (tmp_path / name).write_text(vllm(rate, failed=0), encoding="utf-8")
+    results = [
+        word
+        for what, name in (
+            ("none:code", "base"), ("mtp-3:code", "fast"), ("none:chat", "base"), ("mtp-3:chat", "slow"),
+        )
+        for word in ("--result", f"{what}={tmp_path / name}")
+    ]  # fmt: skip
+    best = [
+        json.loads(run(*results, "--mix", mix, "--out", tmp_path / "out", "--json").stdout)["everywhere"]
+        for mix in ("code=9,chat=1", "code=1,chat=9")
+    ]
+    assert best == ["mtp-3", "none"]
+    kept = run(*results, "--limit", "code=50ms@1", "--out", tmp_path / "out")
+    assert "Limits: for code within 50 ms a token at 1 requests/s keep" in kept.stdout
+    done = run(*results, "--mix", "poetry=1", "--out", tmp_path / "out")
+    assert (done.exit_code, "is no share of a workload" in done.stderr) == (2, True)
+    done = run(*results, *results[:2], "--out", tmp_path / "out")
+    assert (done.exit_code, "2 runs are of none for code" in done.stderr) == (2, True)
+
+
+def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text(vllm(), encoding="utf-8")
+    for arguments in (SIMULATED, ("--result", f"none:code={taken}")):
+        for out in (taken, taken / "below"):
+            done = run(*arguments, "--out", out)
+            assert (done.exit_code, "cannot be the folder for the files" in done.stderr) == (2, True)
 
 
 def test_a_result_alone_gives_no_answer(tmp_path: Path) -> None:

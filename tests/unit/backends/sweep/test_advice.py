@@ -180,7 +180,17 @@ def test_the_metrics_of_a_gateway_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "said"), [("", "no specroute_backend_info"), ("{", "this is no page of metrics")]
+    ("page", "said"),
+    [
+        ("", "no specroute_backend_info"),
+        ("{", "this is no page of metrics"),
+        ('specroute_backend_info{backend="a"} 1', "a label 'target' is missing"),
+        (PAGE + "specroute_requests_total 3", "a label 'backend' is missing"),
+        (
+            PAGE.replace('draft_tokens="2"', 'draft_tokens="two"'),
+            "these are no metrics of a gateway: invalid",
+        ),
+    ],
 )
 def test_another_page_is_refused(page: str, said: str) -> None:
     with pytest.raises(NotAGatewayError, match=said):

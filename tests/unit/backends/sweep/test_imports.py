@@ -118,6 +118,11 @@ def test_all_runs_of_guidellm_are_read() -> None:
         ("{}", "neither output_throughput"),
         ('{"output_throughput": 1}', "a field is missing or odd: 'completed'"),
         ('{"benchmarks": [{}]}', "a field is missing or odd: 'metrics'"),
+        (vllm(completed=0, failed=16), r"no request of it went well \(16 failed\)"),
+        (vllm(0.001, output_throughput=0.0), "its rate is 0 tokens/s"),
+        (vllm(output_throughput=float("nan")), "one of its figures is no number"),
+        (vllm(mean_tpot_ms=-3.0), "or below 0"),
+        (vllm(completed=float("inf")), "a field is missing or odd"),
     ],
 )
 def test_another_file_is_refused_with_what_is_missing(text: str, said: str) -> None:
@@ -142,3 +147,10 @@ def test_without_a_baseline_there_is_no_speed_up() -> None:
     (fast,) = parse(vllm())
     found = evidence([(MTP, "code", fast)], "some/model", Machine(), "2026-12-01")
     assert found.measurements[0].speedup is None
+
+
+def test_two_runs_of_one_cell_are_refused_for_only_one_would_count() -> None:
+    (one,) = parse(vllm())
+    runs = [(BASELINE, "code", one), (MTP, "code", one), (MTP, "code", one)]
+    with pytest.raises(UnknownResultError, match="2 runs are of mtp-3 for code at 8 in flight"):
+        evidence(runs, "some/model", Machine(), "2026-12-01")

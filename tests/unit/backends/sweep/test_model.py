@@ -18,7 +18,7 @@ def test_a_label_names_a_candidate_and_is_read_again(candidate: Candidate, label
     assert candidate.is_baseline == (label == "none")
 
 
-@pytest.mark.parametrize("label", ["dflash", "", "-7", "7"])
+@pytest.mark.parametrize("label", ["dflash", "", "-7", "7", "none-3", "mtp-0"])
 def test_what_is_no_label_is_refused_with_an_example(label: str) -> None:
     with pytest.raises(ValueError, match="write a method and its draft tokens: dflash-7"):
         Candidate.of(label)

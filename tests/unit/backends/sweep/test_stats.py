@@ -132,6 +132,15 @@ def test_the_servers_counters_stand_in_where_answers_tell_nothing() -> None:
     assert (nothing.survival, nothing.mean_accepted_length, nothing.acceptance_rate) == ((), None, None)
 
 
+def test_counters_that_tell_fewer_positions_after_a_restart_are_summed_all_the_same() -> None:
+    rounds = [
+        Round(FAST, 0, 1.0, drafts=100.0, drafted=200.0, by_position=(80.0, 40.0)),
+        Round(FAST, 1, 1.0, drafts=100.0, drafted=200.0, by_position=(60.0,)),
+        Round(FAST, 2, 1.0, drafts=100.0, drafted=200.0),
+    ]
+    assert measured(FAST, [sample(FAST)], rounds).by_position == (140.0, 40.0)
+
+
 def test_greedy_texts_are_compared_where_the_baseline_agrees_with_itself() -> None:
     base = measured_round(), measured_round(number=1)
     base[1][1][3] = sample(SLOW, 3, digest="another", round=1)
