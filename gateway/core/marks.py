@@ -11,7 +11,7 @@ from gateway.core.loops import NOTHING, Loop
 from gateway.core.memo import remembered
 from gateway.core.signs import any_of
 from gateway.core.values import value
-from gateway.core.words import letters, numbers, words
+from gateway.core.words import Scan, letters, scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,11 @@ type given other each retrieve provide returns return specific request response 
 """
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _NO_KEYS: Final = 0
+_SIGNED: Final = tuple(name for name in lexicon.CODE_NAMES if not name.isalpha())
+_LISTED: Final = (
+    lexicon_keys.KEYS | lexicon.CODE_NAMES | lexicon.CODE_WORDS | lexicon.MATH_WORDS | lexicon.NUMBER_WORDS
+)
+"""Few words of a text are any of these, so that all that is looked up is looked up in those few."""
 
 
 @value(frozen=True, slots=True)
@@ -59,6 +64,8 @@ class Marks:
     Attributes:
         fences: Code fences, pairs counted once.
         code_syntax: Spots that only code or markup has: calls, braces at line ends, statements, tags.
+        identifiers: Spots of names as programs have them: camel case, snake case.
+        ticks: Pieces between single backticks.
         code_names: Distinct names of programming languages, formats and systems.
         code_words: Distinct words of programming.
         other_code: Of those in other languages than English, the ones that mean nothing else.
@@ -83,9 +90,8 @@ class Marks:
         tool_text: The system prompt writes tools out as text.
         context: The system prompt supplies documents to answer from.
         tool_action: Orders a deed.
-        plain_order: Says that no tool is to be used, or only thanks.
+        plain_order: Says that none of the tools that are there is to be used, or only thanks.
         plain_request: Begins with a request for text.
-        tool_turns: Tool calls and results in the conversation.
         loop: Where a loop of calls and results stands.
         code_before: The last answer held code.
         follows_up: A short message after an answer.
@@ -93,6 +99,8 @@ class Marks:
 
     fences: int = 0
     code_syntax: int = 0
+    identifiers: int = 0
+    ticks: int = 0
     code_names: int = 0
     code_words: int = 0
     other_code: int = 0
@@ -122,12 +130,16 @@ class Marks:
     tool_action: bool = False
     plain_order: bool = False
     plain_request: bool = False
-    tool_turns: int = 0
     loop: Loop = NOTHING
     code_before: bool = False
     asked_back: bool = False
     follows_up: bool = False
     goes_on: bool = False
+
+    @property
+    def tool_turns(self) -> int:
+        """Tool calls and results in the conversation."""
+        return self.loop.turns
 
 
 def _ends(text: str, head: int, tail: int) -> str:
@@ -158,11 +170,11 @@ def _supplied(text: str, chars: int) -> int:
 
 
 def _of_names(names: str) -> frozenset[str]:
-    return _content(words(_CAMEL.sub(" ", names)[:_TOOL_CHARS].replace("_", " ").lower()))
+    return _content(letters(_CAMEL.sub(" ", names)[:_TOOL_CHARS].lower()))
 
 
 def _of_descriptions(descriptions: str) -> frozenset[str]:
-    return _content(words(descriptions.lower()))
+    return _content(letters(descriptions.lower()))
 
 
 _named: Final = remembered(_of_names, _OFFERS)
@@ -186,7 +198,7 @@ def _offer(
     """What the message has to do with the tools that may be called."""
     if not tools:
         return _NO_OFFER
-    said = _content(words(ask, asked))
+    said = _content(asked)
     named = said & _named(" ".join(tool.name for tool in tools))
     described = said & _described(" ".join(tool.description for tool in tools)[:_TOOL_CHARS])
     return _Offer(
@@ -216,15 +228,43 @@ def _system(text: str) -> _System:
     )
 
 
-def sample(text: str) -> str:
-    """What is read of a text: its head and tail, in lower case."""
-    return _ends(text, HEAD_CHARS, TAIL_CHARS).lower()
+@value(frozen=True, slots=True)
+class Reading:
+    """What is read of the last user message, taken apart once.
+
+    Attributes:
+        seen: Its head and tail, in lower case.
+        ask: Where the request itself is looked for: the head and the tail of that.
+        asked: The runs of letters of that ...
+        said: ... and those of all that is seen.
+        first: Those that tell the language, in order: all of a short text, or those of the head.
+        first_chars: How many characters they are from.
+    """
+
+    seen: Scan
+    ask: str
+    asked: frozenset[str]
+    said: frozenset[str]
+    first: list[str]
+    first_chars: int
+
+
+def reading(text: str) -> Reading:
+    """Takes a text apart."""
+    seen = scan(_ends(text, HEAD_CHARS, TAIL_CHARS).lower())
+    if len(seen.text) <= 2 * ASK_CHARS:
+        runs = seen.runs()
+        said = frozenset(runs)
+        return Reading(seen, seen.text, said, said, runs, len(seen.text))
+    head = seen.runs(0, ASK_CHARS)
+    asked = frozenset(head).union(seen.runs(-ASK_CHARS))
+    said = asked.union(seen.runs(ASK_CHARS, -ASK_CHARS))
+    return Reading(seen, _ends(seen.text, ASK_CHARS, ASK_CHARS), asked, said, head, ASK_CHARS)
 
 
 def read(
     last: Turn,
-    text: str,
-    said: frozenset[str],
+    reading: Reading,
     *,
     language: str,
     system: str,
@@ -236,36 +276,39 @@ def read(
 
     Args:
         last: The last user message.
-        text: Its :func:`sample`.
-        said: The runs of letters of that.
+        reading: Its :func:`reading`.
         language: The language it is in, as far as is known.
         system: The system prompt, or its head and tail.
         answer: The last assistant message before it, empty where there is none.
         tools: The tools that may be called.
         loop: Where a loop of calls and results stands.
     """
-    ask = _ends(text, ASK_CHARS, ASK_CHARS)
-    asked = said if ask is text else letters(ask)
-    keys = lexicon_keys.look(asked)
-    other = foreign.NOTHING if language in ENGLISH else foreign.read(ask, asked)
-    said = words(text, said)
+    text, ask, asked = reading.seen.text, reading.ask, reading.asked
+    listed = _LISTED & reading.said
+    keys = lexicon_keys.look(listed & asked)
+    other = foreign.NOTHING if language in ENGLISH else foreign.read(ask, asked, reading.seen.highest)
     before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS)) if system else _NO_SYSTEM
     offer = _offer(ask, asked, keys, tools, foreign_action=other.tool_action)
+    fences = last.text.count("```")
     return Marks(
-        fences=(last.text.count("```") + 1) // 2,
+        fences=(fences + 1) // 2,
         code_syntax=signs.code(text),
-        code_names=len(said & lexicon.CODE_NAMES),
-        code_words=len(said & lexicon.CODE_WORDS) + other.code,
+        identifiers=signs.identifiers(last.text[:HEAD_CHARS]),
+        ticks=max(last.text.count("`") - 3 * fences, 0) // 2,
+        code_names=len(listed & lexicon.CODE_NAMES) + sum(name in text for name in _SIGNED),
+        code_words=len(listed & lexicon.CODE_WORDS) + other.code,
         other_code=other.code_sure,
         code_request=other.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),
         code_in=lexicon_keys.CODE_IN.found(ask, keys),
         code_task=lexicon_keys.CODE_TASK.found(ask, keys) or lexicon_keys.CODE_ORDER.found(ask, keys),
         latex=signs.formulas(text),
         latex_text=len(lexicon.LATEX_TEXT.findall(text)) if "\\" in text else 0,
-        numbers=numbers(text) + len(said & lexicon.NUMBER_WORDS),
+        numbers=reading.seen.numbers + len(listed & lexicon.NUMBER_WORDS),
         operators=len(lexicon.OPERATOR.findall(text)) if any_of(_OPERATOR_SIGNS, text) else 0,
-        math_words=len(said & lexicon.MATH_WORDS) + other.math_terms,
-        math_count=lexicon_keys.MATH_COUNT.found(ask, keys) or lexicon_keys.MATH_IN_HOW.found(ask, keys),
+        math_words=len(listed & lexicon.MATH_WORDS) + other.math_terms,
+        math_count=lexicon_keys.MATH_COUNT.found(ask, keys)
+        or ("what" in asked and any_of(lexicon.MATH_AT_WHAT, f" {ask}"))
+        or lexicon_keys.MATH_IN_HOW.found(ask, keys),
         math_task=lexicon_keys.MATH_TASK.found(ask, keys) or lexicon_keys.MATH_MORE.found(ask, keys),
         math_other=other.math,
         math_sure=lexicon_keys.MATH_SURE.found(ask, keys),
@@ -281,16 +324,22 @@ def read(
         context=before.context,
         tool_asked=offer.asked,
         tool_action=offer.action,
-        plain_order=lexicon_keys.PLAIN_ORDER.found(ask, keys),
+        plain_order=lexicon_tools.THANKS.match(ask) is not None
+        or (bool(tools or before.tools) and _declined(ask, keys)),
         plain_request=lexicon_tools.PLAIN_REQUEST.search(ask) is not None,
-        tool_turns=loop.turns,
         loop=loop,
         code_before="```" in answer,
-        asked_back=bool(answer) and lexicon_keys.ASKED_BACK.found(answer[-_ANSWER_CHARS:].lower(), _NO_KEYS),
+        asked_back=bool(answer) and _asked_back(answer[-_ANSWER_CHARS:].lower()),
         follows_up=bool(answer) and last.chars < _FOLLOW_UP_CHARS,
-        goes_on=bool(answer) and _goes_on(ask, keys),
+        goes_on=bool(answer)
+        and not asked.isdisjoint(lexicon_tools.FOLLOWS)
+        and not lexicon_keys.SWITCH.found(ask, keys),
     )
 
 
-def _goes_on(ask: str, keys: int) -> bool:
-    return lexicon_tools.FOLLOWS.search(ask) is not None and not lexicon_keys.SWITCH.found(ask, keys)
+def _declined(ask: str, keys: int) -> bool:
+    return lexicon_keys.PLAIN_ORDER.found(ask, keys) or lexicon_keys.DECLINED.found(ask, _NO_KEYS)
+
+
+def _asked_back(end: str) -> bool:
+    return end.rstrip().endswith("?") or lexicon_keys.ASKED_BACK.found(end, _NO_KEYS)

@@ -210,8 +210,10 @@ def features_of(entry: Entry) -> Features:
     Session and tenant are pseudonyms: equal where they were equal, within one run of the gateway.
     """
     facts = dict(entry.features)
-    told, hints = facts.pop("marks"), Hints(**facts.pop("hints"))
-    marks = Marks(**{**told, "loop": Loop(**told.get("loop", {}))})
+    told, hints = dict(facts.pop("marks")), Hints(**facts.pop("hints"))
+    # Older logs have the turns of a loop beside it, and the oldest know nothing else of it.
+    turns = told.pop("tool_turns", 0)
+    marks = Marks(**{**told, "loop": Loop(**{"turns": turns, **told.get("loop", {})})})
     parameters = frozenset(facts.pop("parameters"))
     return Features(**facts, parameters=parameters, marks=marks, hints=hints)
 

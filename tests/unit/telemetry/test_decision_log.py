@@ -116,6 +116,15 @@ def test_features_come_back_as_the_filters_saw_them(record: Record) -> None:
     assert replace(found, hints=Hints()) == replace(record.features, hints=Hints())
 
 
+@pytest.mark.parametrize("loop", [{}, {"loop": {"turns": 2, "results": 1, "done": True}}])
+def test_marks_of_older_logs_come_back(record: Record, loop: dict[str, Any]) -> None:
+    line = written(record)
+    line["features"]["marks"] = {"latex": 2, "tool_turns": 2, **loop}
+    entry = parse(json.dumps(line).encode())
+    expected = Loop(2, 1, done=True) if loop else Loop(2)
+    assert features_of(entry).marks == features_of(entry).marks == Marks(latex=2, loop=expected)
+
+
 def test_a_session_is_the_same_pseudonym_each_time_and_another_with_another_secret(record: Record) -> None:
     hints = written(record)["features"]["hints"]
     assert hints == written(record)["features"]["hints"]
