@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 STALE_AFTER: Final = 10.0
 ALIAS: Final = "fleet"
-_AUTO: Final = Learning(AUTO, 1.0)
+_AUTO: Final = Learning(AUTO, 1.0, explore=0.03)
 
 
 def believed(model: Model) -> ServerModel:

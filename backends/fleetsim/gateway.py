@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from backends.fleetsim import beliefs
+from backends.fleetsim.exploring import Chosen, Exploring
 from backends.fleetsim.view import HOLD, NOWHERE
 from gateway.core import reasons
 from gateway.core.choice import Draw
 from gateway.core.classes import DEFAULT, ServiceClass
-from gateway.core.decide import Decision, NoCandidate, decide
+from gateway.core.decide import NoCandidate, decide
 from gateway.core.demand import Demand
-from gateway.core.fleet import BackendState, Guide, Load, Snapshot
+from gateway.core.fleet import BackendState, Load, Snapshot
 from gateway.core.learn import Learner, Sample, Span
 from gateway.core.plan import Kind
 from gateway.core.policy import FROZEN
@@ -45,16 +46,6 @@ class Plans(Protocol):
     def plan(self, kinds: Sequence[Kind], wanted: Sequence[Wanted], now: float) -> Plan:
         """The plan for now; ``ValueError`` where there is nothing to plan."""
         ...
-
-
-class Chosen(NamedTuple):
-    """A decision with what it was made from, for a log of decisions."""
-
-    request: Request
-    features: Features
-    classification: Classification
-    snapshot: Snapshot
-    decision: Decision
 
 
 @dataclass(slots=True)
@@ -106,7 +97,8 @@ class GatewayRouter:
         self._planner = planner
         self._planned = -PLAN_SECONDS
         self._demand = Demand()
-        self._guide = Guide()
+        self._plans: Mapping[str, Plan] = {}
+        self._exploring = Exploring(policy.learning, policy.stale_after, models)
         self._on_choice = on_choice
         self._names = list(names) or [f"{index}-{model.name}" for index, model in enumerate(models)]
         self._index = {name: index for index, name in enumerate(self._names)}
@@ -143,9 +135,12 @@ class GatewayRouter:
         if isinstance(decision, NoCandidate):
             waits = any(one.reason == reasons.KEPT_FOR_OTHERS for one in decision.rejected)
             return HOLD if waits else NOWHERE
+        index = self._index[decision.candidates[0].backend]
+        chosen = Chosen(request, features, classification, snapshot, decision)
+        self._exploring.decided(chosen, snapshot.states[index], now)
         if self._on_choice is not None:
-            self._on_choice(Chosen(request, features, classification, snapshot, decision))
-        return self._index[decision.candidates[0].backend]
+            self._on_choice(chosen)
+        return index
 
     def _service(self, request: Request) -> ServiceClass:
         return self._services[request.source] if request.source < len(self._services) else DEFAULT
@@ -175,7 +170,8 @@ class GatewayRouter:
                 states[index] = self._state(index, view)
             self._stale.clear()
             before = self._snapshot
-            self._snapshot = Snapshot(tuple(states), before.revision, before.roster, self._guide)
+            guide = self._exploring.guide(self._plans, view)
+            self._snapshot = Snapshot(tuple(states), before.revision, before.roster, guide)
         return self._snapshot
 
     def _state(self, index: int, view: View) -> BackendState:
@@ -252,6 +248,7 @@ class GatewayRouter:
                 request.output_tokens if whole else None,
             )  # fmt: skip
         if index >= 0:
+            self._exploring.ended(request, self._names[index])
             self._count(index, view, now)
         service, kept = self._service(request), None
         if service.limits.any and request.first >= 0.0:
@@ -317,4 +314,4 @@ class GatewayRouter:
         if known and wanted:
             plan = planner.plan(known, wanted, now)
             self._demand.planned(plan.since)
-            self._guide = Guide(plan={self._target: plan})
+            self._plans = {self._target: plan}

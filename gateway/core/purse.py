@@ -15,6 +15,9 @@ LOSS: Final = 0.01
 """Share of a workload's predicted seconds that exploration may cost, in seconds lost as far as is known.
 None pays for another: what is explored in vain would leave nothing for where it is not."""
 
+KNEE: Final = 0.7
+"""Share of all requests that the servers' batches hold from which nothing is explored."""
+
 _SAVED_SECONDS: Final = 20.0
 
 

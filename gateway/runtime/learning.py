@@ -28,7 +28,7 @@ from gateway.core.observe import (
 from gateway.core.outcome import OK
 from gateway.core.plan import Kind, Plan
 from gateway.core.policy import FROZEN, STATIC
-from gateway.core.purse import Purse
+from gateway.core.purse import KNEE, Purse
 from gateway.runtime import clock
 from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.runtime.homes import Homes
@@ -53,9 +53,6 @@ _log = logging.getLogger(__name__)
 PUBLISH_SECONDS: Final = 1.0
 PLAN_SECONDS: Final = 5.0
 ADVISE_SECONDS: Final = 60.0
-
-KNEE: Final = 0.7
-"""Share of all requests that the servers' batches hold from which nothing is explored."""
 
 ENOUGH: Final = 50
 """Answers of a server that are learnt from between two publications: more tell nothing new, and cost time."""
