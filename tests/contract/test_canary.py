@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,18 @@ HEADERS = {
     "tracestate": f"vendor={KEY}",
     "x-request-id": KEY,
     "referer": f"http://{KEY}/",
+    "x-specroute-policy": f"{SENTENCE} {KEY}",
+    "x-specroute-sibling": f"{SENTENCE} {KEY}",
+    "baggage": f"key={KEY}",
+    "b3": f"{KEY}-{KEY}-1",
+    "x-b3-traceid": KEY,
+    "forwarded": f"for={KEY};host={KEY}",
+    "x-forwarded-for": KEY,
+    "x-forwarded-proto": KEY,
+    "x-real-ip": KEY,
+    "priority": SENTENCE,
+    "origin": f"http://{KEY}",
+    "if-none-match": KEY,
 }
 
 TRACED = (
@@ -137,6 +151,16 @@ def collector(sent: list[bytes]) -> Iterator[str]:
         thread.join()
 
 
+def malformed(url: str, head: str) -> None:
+    """Send what is no HTTP, and read what comes of it."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(f"{head}\r\n\r\n".encode())
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(4096):
+            pass
+
+
 def test_nothing_of_it_is_anywhere(
     loop: Loop,
     tmp_path: Path,
@@ -198,9 +222,25 @@ def test_nothing_of_it_is_anywhere(
             client.post("/v1/completions", json={"model": "gemma-4-31b", "prompt": f"{SENTENCE} {KEY}"}),
             client.post(f"/v1/{KEY}/{SENTENCE}", params={KEY: SENTENCE}, json=body()),
             client.request("GET", f"/{KEY}", params={"q": SENTENCE}),
+            client.request(KEY.upper(), "/status"),
+            client.post(CHAT, content=b"x", headers={"content-encoding": KEY}),
+            client.post(
+                CHAT, content=gzip.compress(SENTENCE.encode())[:-9], headers={"content-encoding": "gzip"}
+            ),
+            client.post(CHAT, json=body(), headers={"content-type": f"{KEY}/{SENTENCE}; boundary={KEY}"}),
+            client.post(CHAT, json=body(), headers={"host": KEY, "accept": f"{KEY}/{SENTENCE}"}),
         ]
+        for head in (
+            f"{KEY} / HTTP/1.1\r\n",
+            f"GET /{KEY} HTTP/9.9\r\n{KEY}",
+            f"GET / HTTP/1.1\r\n{KEY} : {SENTENCE}\r\n",
+        ):
+            malformed(stack.url, head)
         client.post("/ui/explain", data={"request": f"{SENTENCE} {KEY}", "model": "gemma-4-31b"})
-        client.post("/-/decide", json=body())
+        for asked in (json.dumps(body()), json.dumps(body(model=f"{SENTENCE} {KEY}")), f"{SENTENCE} {KEY}"):
+            client.post("/-/decide", content=asked)
+        for path in (f"/-/{KEY}", f"/ui/{KEY}", "/ui/live"):
+            client.get(path, params={"show": f"{SENTENCE} {KEY}", "minutes": KEY})
         with client.stream("POST", CHAT, json=body(stream=True, max_tokens=4000)) as left:
             next(left.iter_bytes())
         stack.until_idle()
