@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.core.fleet import Backend
     from gateway.core.outcome import Record, Speculation
     from gateway.core.policy import Policy
-    from gateway.telemetry.histograms import Histograms, Request
+    from gateway.telemetry.histograms import Histograms, Request, Series
     from gateway.telemetry.tally import Tally, Values
 
 
@@ -66,15 +66,20 @@ class _Route:
         self.histogram: list[int] = []
 
 
-_SUMS: Final[Mapping[names.Metric, Callable[[_Route], float]]] = {
-    names.INPUT_TOKENS: attrgetter("input_tokens"),
-    names.OUTPUT_TOKENS: attrgetter("output_tokens"),
-    names.DECODE_TOKENS: attrgetter("decode_tokens"),
-    names.DECODE_TIME: attrgetter("decode_time"),
-    names.STEPS: attrgetter("steps"),
-    names.DRAFTED: attrgetter("drafted"),
-    names.ACCEPTED: attrgetter("accepted"),
-    names.RESUMES: attrgetter("resumes"),
+def _of_route(name: str) -> Callable[[_Route], float | None]:
+    read = attrgetter(name)
+    return lambda route: read(route) or None
+
+
+_SUMS: Final[Mapping[names.Metric, Callable[[_Route], float | None]]] = {
+    names.INPUT_TOKENS: _of_route("input_tokens"),
+    names.OUTPUT_TOKENS: _of_route("output_tokens"),
+    names.DECODE_TOKENS: _of_route("decode_tokens"),
+    names.DECODE_TIME: _of_route("decode_time"),
+    names.STEPS: _of_route("steps"),
+    names.DRAFTED: _of_route("drafted"),
+    names.ACCEPTED: _of_route("accepted"),
+    names.RESUMES: _of_route("resumes"),
 }
 """Counters that have the labels of a route and no other."""
 
@@ -98,12 +103,16 @@ class _Operation:
             histograms.series(metric, (*labels, kind) if told_apart else labels)
             for metric, kind in ((genai.input_tokens, "input"), (genai.output_tokens, "output"))
         )
-        self.cached_tokens = 0
+        self.cached_tokens: int | None = None
 
 
-_USAGE: Final[tuple[Callable[[_Operation], int], ...]] = (
-    lambda of: int(of.input_tokens.total),
-    lambda of: int(of.output_tokens.total),
+def _total(series: Series) -> int | None:
+    return int(series.total) if series.started else None
+
+
+_USAGE: Final[tuple[Callable[[_Operation], int | None], ...]] = (
+    lambda of: _total(of.input_tokens),
+    lambda of: _total(of.output_tokens),
     lambda of: of.cached_tokens,
 )
 """What :attr:`.names.GenAi.usage` counts."""
@@ -231,9 +240,9 @@ class Metrics:
                 self._tallies[names.FAILOVERS].row((failed.backend,))[failed.error] += 1
 
 
-def _sums(kept: Mapping[Values, _Of], read: Callable[[_Of], float]) -> dict[Values, float]:
+def _sums(kept: Mapping[Values, _Of], read: Callable[[_Of], float | None]) -> dict[Values, float]:
     """One sum of each route or operation, of those that have any."""
-    return {labels: number for labels, of in tuple(kept.items()) if (number := read(of))}
+    return {labels: number for labels, of in tuple(kept.items()) if (number := read(of)) is not None}
 
 
 def _count_outcome(record: Record, route: _Route, sample: tuple[int, float] | None, request: Request) -> None:
@@ -290,4 +299,4 @@ def _count_operation(
     if usage.output_tokens is not None:
         operation.output_tokens.add(usage.output_tokens, request)
     if usage.cached_tokens is not None:
-        operation.cached_tokens += usage.cached_tokens
+        operation.cached_tokens = (operation.cached_tokens or 0) + usage.cached_tokens

@@ -219,6 +219,19 @@ def test_ten_thousand_junk_names_make_no_series(record: Record, series: Series) 
     assert not any("junk" in name or "workload-" in name for name in before)
 
 
+def test_what_a_server_counts_as_none_is_0_from_the_first_request_on(record: Record, series: Series) -> None:
+    """A series that began with the first cached tokens would lose them to ``increase()``."""
+    telemetry = setup()
+    usage = replace(record.outcome.usage, cached_tokens=0)
+    telemetry.on_record(replace(record, outcome=replace(record.outcome, usage=usage)))
+    found = series(telemetry.exposition())
+    assert found[f"gen_ai_client_inference_usage_cache_read_input_tokens_total{GENAI}"] == 0
+    untold = setup()
+    usage = replace(usage, cached_tokens=None)
+    untold.on_record(replace(record, outcome=replace(record.outcome, usage=usage)))
+    assert "cache_read" not in untold.exposition().decode()
+
+
 def test_languages_are_counted(record: Record, series: Series) -> None:
     telemetry = setup()
     for language in ("fr", "fr", "und"):
