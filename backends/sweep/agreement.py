@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ class Agreement(NamedTuple):
 
     Attributes:
         compared: Prompts on which the baseline always said the same, and this one said something.
-        different: Those on which this one said something else.
+        different: Those on which this one said something else; of a prompt that was asked several times the
+            share of its answers that did, and the sum of all rounded up.
         unstable: Prompts on which the baseline differs from itself; they show nothing.
     """
 
@@ -36,7 +38,7 @@ class Agreement(NamedTuple):
 
 def agreement(backend: Measured, baseline: Measured | None) -> Agreement:
     """Compare the texts of two cells of one condition, prompt by prompt."""
-    compared = different = unstable = 0
+    compared, different, unstable = 0, Fraction(), 0
     for prompt, texts in (baseline.digests if baseline else {}).items():
         if prompt not in backend.digests:
             continue
@@ -44,5 +46,6 @@ def agreement(backend: Measured, baseline: Measured | None) -> Agreement:
             unstable += 1
             continue
         compared += 1
-        different += texts[0] not in backend.digests[prompt]
-    return Agreement(compared, different, unstable)
+        own = backend.digests[prompt]
+        different += Fraction(len(own) - own.count(texts[0]), len(own))
+    return Agreement(compared, math.ceil(different), unstable)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 IN_A_ROW: Final = 3
 """Requests that fail one after the other without an answer before a server counts as dead."""
 
-
+_NO_END: Final = "no end"
 _AFTER_FAILURE: Final = 0.05
 """Seconds before a client goes on: a server that refuses at once is not to be flooded."""
 
@@ -73,10 +73,16 @@ class Driver:
             await self._session.close()
 
     async def warm(self, url: str, model: str, condition: Condition) -> str:
-        """Ask for one short answer, so that nothing is compiled within a round. Gives the error, if any."""
+        """Ask for one short answer, so that nothing is compiled within a round. Gives the error, if any.
+
+        Raises:
+            DeadServerError: It did not end in time: all clients of a round would wait as long.
+        """
         prompt = self._prompts[condition.workload, condition.prompt][0]
         answer = Answer(_now())
         await self._ask(url, self._body(model, prompt, condition, 8), answer)
+        if answer.error.startswith(_NO_END):
+            raise DeadServerError(answer.error)
         return answer.error
 
     async def round(
@@ -172,7 +178,7 @@ class Driver:
                 async for piece in response.content.iter_any():
                     answer.take(piece, loop.time())
         except TimeoutError:
-            answer.error = f"no end after {self._limits.timeout:g} s"
+            answer.error = f"{_NO_END} after {self._limits.timeout:g} s"
             return True
         except aiohttp.ClientError as error:
             answer.error = f"{type(error).__name__}: {error}"[:200]

@@ -79,11 +79,15 @@ class Log:
         """Write what will be measured."""
         self._line("sweep", {"version": VERSION, **header})
 
-    def go_on(self) -> None:
-        """Write that a new run goes on here: of rounds that the one before left open nothing counts."""
+    def go_on(self, prompts: Mapping[str, str] | None = None) -> None:
+        """Write that a new run goes on here: of rounds that the one before left open nothing counts.
+
+        Args:
+            prompts: As in the header; those that are new are read with it.
+        """
         if _torn(self._path):
             self._write(b"\n")
-        self._line("resumed", {})
+        self._line("resumed", {"prompts": dict(prompts)} if prompts else {})
 
     def sample(self, one: Sample) -> None:
         """Write a request."""
@@ -169,6 +173,8 @@ def _take(
             found.rounds.append((finished, pending.pop((finished.cell, finished.number), [])))
         case "resumed":
             pending.clear()
+            if more := content.get("prompts"):
+                found.header["prompts"] = {**found.header.get("prompts", {}), **more}
         case "broken":
             for key in [key for key in pending if key[0].candidate.label == content["candidate"]]:
                 del pending[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -19,6 +20,13 @@ CHARS_PER_TOKEN: Final = 4
 
 _OPENING: Final = "Background, which the question at the end may or may not need:\n\n"
 _CLOSING: Final = "\n\nEnd of the background.\n\n"
+
+
+KEPT: Final = (
+    "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "stop",
+    "chat_template_kwargs", "reasoning_effort", "max_tokens",
+)  # fmt: skip
+"""Keys of a request that shape its answer; the sweep has its own sampling, streaming and model."""
 
 
 class PromptError(ValueError):
@@ -50,13 +58,15 @@ def usual(workloads: Iterable[str]) -> dict[str, tuple[Prompt, ...]]:
 def parse(text: str, file: str) -> dict[str, tuple[Prompt, ...]]:
     """Prompts of one's own by workload, from JSON lines.
 
-    A line holds ``messages`` or ``prompt``, or a whole body as ``request``; ``workload`` (or ``label``, as
-    logs have it) says what it is, ``chat`` if it is left out.
+    A line holds ``messages`` or ``prompt``, or a whole body as ``request``, of which what shapes the answer
+    is kept (:data:`KEPT`); ``workload`` (or ``label``, as logs have it) says what it is, ``chat`` if it is
+    left out.
 
     Raises:
         PromptError: A line is something else.
     """
     found: dict[str, list[Prompt]] = {}
+    ids: set[tuple[str, str]] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -70,8 +80,13 @@ def parse(text: str, file: str) -> dict[str, tuple[Prompt, ...]]:
                 f'{file}:{number}: this has no messages; write {{"workload": "code", "messages": '
                 '[{"role": "user", "content": "..."}]}'
             )
-        workload = content.get("workload") or content.get("label") or "chat"
-        found.setdefault(str(workload), []).append(Prompt(str(content.get("id", number)), body))
+        workload = str(content.get("workload") or content.get("label") or "chat")
+        if not workload.isprintable():
+            raise PromptError(f"{file}:{number}: {workload!r} cannot be a workload's name")
+        own = str(content.get("id", number))
+        name = f"{own}, line {number}" if (workload, own) in ids else own
+        ids.add((workload, own))
+        found.setdefault(workload, []).append(Prompt(name, body))
     if not found:
         raise PromptError(f"{file}: there is no prompt in it")
     return {workload: tuple(prompts) for workload, prompts in found.items()}
@@ -83,12 +98,20 @@ def _body(content: object) -> dict[str, Any] | None:
     asked = content.get("request", content)
     if not isinstance(asked, dict):
         return None
-    keep = {key: asked[key] for key in ("messages", "tools", "tool_choice", "max_tokens") if key in asked}
+    keep = {key: asked[key] for key in KEPT if key in asked}
+    if "max_completion_tokens" in asked:
+        keep.setdefault("max_tokens", asked["max_completion_tokens"])
     if isinstance(asked.get("prompt"), str) and "messages" not in keep:
         keep["messages"] = [{"role": "user", "content": asked["prompt"]}]
     messages = keep.get("messages")
     usable = isinstance(messages, list) and messages and all(isinstance(one, dict) for one in messages)
     return keep if usable else None
+
+
+def digest(prompts: Sequence[Prompt]) -> str:
+    """What tells these prompts, in this order, from others."""
+    written = json.dumps([[one.id, one.body] for one in prompts], sort_keys=True)
+    return hashlib.sha256(written.encode()).hexdigest()[:16]
 
 
 def tokens_of(length: str) -> int:
@@ -128,7 +151,8 @@ def _with(prompt: Prompt, place: int, tokens: int, passages: Sequence[str]) -> P
         (one for one in reversed(body["messages"]) if one.get("role") == "user"), body["messages"][-1]
     )
     background = "\n\n".join(parts)[: tokens * CHARS_PER_TOKEN]
-    last["content"] = f"{_OPENING}{background}{_CLOSING}{last.get('content') or ''}"
+    filling, said = f"{_OPENING}{background}{_CLOSING}", last.get("content") or ""
+    last["content"] = [{"type": "text", "text": filling}, *said] if isinstance(said, list) else filling + said
     return Prompt(prompt.id, body)
 
 

@@ -31,6 +31,10 @@ DEATHS: Final = 2
 """Times that a server may die in one cell before the cell is given up."""
 
 
+DEATHS_IN_A_ROW: Final = 4
+"""Times that it may die without a round in between before all of its cells are given up."""
+
+
 class NoBaselineError(RuntimeError):
     """The server without speculation cannot be had, so nothing can be compared; the text says why."""
 
@@ -148,6 +152,7 @@ class Sweep:
     failures: dict[str, str] = field(default_factory=dict)
     _spent: float = 0.0
     _deaths: Counter[Cell] = field(default_factory=Counter)
+    _in_a_row: Counter[Candidate] = field(default_factory=Counter)
 
     def resume(self, read: Read) -> None:
         """Take in what an earlier run left."""
@@ -203,9 +208,15 @@ class Sweep:
         except DeadServerError as error:
             self.log.broken(cell, number, str(error))
             self._deaths[cell] += 1
-            if self._deaths[cell] >= DEATHS:
+            self._in_a_row[cell.candidate] += 1
+            if (deaths := self._in_a_row[cell.candidate]) >= DEATHS_IN_A_ROW:
+                self._give_up(
+                    cell.candidate, f"its server died {deaths} times without a round in between: {error}"
+                )
+            elif self._deaths[cell] >= DEATHS:
                 self._give_up(cell, f"its server died {DEATHS} times: {error}")
             raise
+        del self._in_a_row[cell.candidate]
         self.log.round(finished)
         self.plan.results.add(finished, samples)
 

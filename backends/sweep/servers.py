@@ -81,12 +81,12 @@ class Given:
             raise NoServerError(f"no server of {candidate.label} was named")
         place = self._places[candidate]
         async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
-            for _ in range(max(1, round(self._patience / _POLL))):
-                if await _healthy(client, place.url):
-                    break
-                await asyncio.sleep(_POLL)
-            else:
-                raise NoServerError(f"{place.url} does not answer")
+            try:
+                async with asyncio.timeout(self._patience):
+                    while not await _healthy(client, place.url):  # noqa: ASYNC110 - only asking tells
+                        await asyncio.sleep(_POLL)
+            except TimeoutError:
+                raise NoServerError(f"{place.url} does not answer") from None
         yield place
 
 

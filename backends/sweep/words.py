@@ -46,8 +46,9 @@ def _run(choice: Choice, plans: Sequence[FleetPlan]) -> str:
     if plans and not mixed:
         most = max(plan.gain for plan in plans)
         return (
-            f"Run {usual} on every server. One configuration for everything is the answer here: no fleet of "
-            f"two would give more than {max(0.0, most):.1%} on top, and no router gets all of that."
+            f"Run {usual} on every server{_other_loads(choice, plans)}. One configuration for everything is "
+            f"the answer here: no fleet of two would give more than {max(0.0, most):.1%} on top, and no "
+            "router gets all of that."
         )
     if mixed:
         most, loads = max(plan.gain for plan in mixed), listed([str(plan.load) for plan in mixed])
@@ -58,6 +59,17 @@ def _run(choice: Choice, plans: Sequence[FleetPlan]) -> str:
     if not choice.mixing_pays:
         return f"Run {usual} for everything: the best of each workload would gain next to nothing over it."
     return f"If all servers run the same, run {usual}; the best of each workload is faster, see below."
+
+
+def _other_loads(choice: Choice, plans: Sequence[FleetPlan]) -> str:
+    """Where a fleet of another configuration than the best one over all loads is planned."""
+    loads: dict[Candidate, list[str]] = {}
+    for plan in plans:
+        (who,) = plan.chosen.servers
+        if who != choice.everywhere:
+            loads.setdefault(who, []).append(str(plan.load))
+    parts = [f"{name(who)} where there are {listed(at)} in flight on each" for who, at in loads.items()]
+    return f", or {listed(parts, 'or')}" if parts else ""
 
 
 def _gain(choice: Choice) -> str:
@@ -167,6 +179,12 @@ def _uncertain(evidence: Evidence, choice: Choice) -> str:
             f"{len(open_ones)} of {len(choice.winners)} winners are not settled to {evidence.precision:.0%}: "
             + listed([_tie(one) for one in open_ones[:4]])
             + (" and others" if len(open_ones) > 4 else "")
+        )
+    bare = [one for one in evidence.measurements if one.speedup is not None and one.speedup.low is None]
+    if bare:
+        said.append(
+            f"{len(bare)} measurements have no interval: their requests were too few, or the file does not "
+            "list them (vllm bench serve does with --save-detailed), so they are not taken to be faster"
         )
     if evidence.machine.simulated:
         said.append("the figures are a simulator's and say nothing of your servers")

@@ -12,7 +12,7 @@ from backends.sweep.choose import NothingMeasuredError, choose
 from backends.sweep.fleetplan import plan_fleet
 from backends.sweep.report import Report
 from backends.sweep.roles import roles
-from backends.sweep.words import limited, summary
+from backends.sweep.words import limited, listed, summary
 from backends.sweep.write import EVIDENCE, PRIOR, fleet, policy
 from gateway.cli.files import refuse
 from gateway.policy.learned import dump
@@ -124,6 +124,17 @@ def complain(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def _to_start(plans: Sequence[FleetPlan], specs: Mapping[str, LaunchSpec]) -> tuple[FleetPlan | None, str]:
+    """The plan that is written as a fleet, None where there is no way to start it, and which one in words."""
+    if not plans or not specs:
+        return None, ""
+    middle = plans[len(plans) // 2]
+    unknown = sorted({who.method for who in middle.chosen.servers} - specs.keys())
+    if unknown:
+        return None, f"No fleet.yaml was written: this run was not told how to start {listed(unknown)}."
+    return middle, f"fleet.yaml and policy.yaml are for {middle.load} in flight a server."
+
+
 def write(
     found: Evidence, wanted: Fleet, out: Path, *, measured: Sequence[Path] = (), settled: bool = True
 ) -> Files | None:
@@ -151,8 +162,9 @@ def write(
         said.append(limited(kept, wanted.servers))
     if not settled:
         said.append("The budget ended before the plan did: run it again with more to go on.")
+    middle, why = _to_start(plans, wanted.specs)
+    said += [why] if why else []
     report = Report(found, choice, plans, said)
-    middle = plans[len(plans) // 2] if plans and wanted.specs else None
     texts = {EVIDENCE: found.to_json(), "report.md": report.markdown(), "report.html": report.html()}
     backends = wanted.backends
     if middle is not None:

@@ -17,6 +17,7 @@ from backends.sweep.drive import Driver, Limits
 from backends.sweep.evidence import evidence
 from backends.sweep.model import BASELINE, Candidate
 from backends.sweep.plan import Plan
+from backends.sweep.prompts import digest
 from backends.sweep.results import Results
 from backends.sweep.run import NoBaselineError, RealBench, Sweep, VirtualBench
 from backends.sweep.servers import Given, Launched, NoServerError
@@ -25,6 +26,7 @@ from backends.sweep.words import duration
 from gateway.cli.evidence_files import Fleet, complain, folder, today, write
 from gateway.cli.files import refuse
 from gateway.policy.evidence import Machine
+from gateway.runtime import clock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -75,7 +77,10 @@ class _Shown:
     """The progress of a sweep on the terminal."""
 
     quiet: bool
+    simulated: bool
     bar: Progress = field(init=False)
+    _began: float = 0.0
+    _before: int | None = None
 
     def __post_init__(self) -> None:
         console = Console(stderr=True, highlight=False)
@@ -85,7 +90,8 @@ class _Shown:
 
     def tell(self, step: Step) -> None:
         """Show how far it is."""
-        left = "" if step.seconds_left is None else f", about {duration(step.seconds_left)} left"
+        seconds = self._on_the_wall(step) if self.simulated else step.seconds_left
+        left = "" if seconds is None else f", about {duration(seconds)} left"
         saved = f", of {step.grid:.0f} in a full grid" if step.rounds else ""
         said = f"{step.doing} | {step.rounds} rounds{saved}{left}"
         self.bar.update(
@@ -93,6 +99,13 @@ class _Shown:
         )
         if not self.bar.console.is_terminal and not self.quiet:
             self.bar.console.print(said)
+
+    def _on_the_wall(self, step: Step) -> float | None:
+        """Time left where that of the servers is virtual: by how fast rounds were simulated in this run."""
+        if self._before is None:
+            self._began, self._before = clock.monotonic(), step.rounds
+        made = step.rounds - self._before
+        return step.left * (clock.monotonic() - self._began) / made if made else None
 
 
 def sweeping(asked: Asked, out: Path, *, quiet: bool) -> Files | None:
@@ -106,7 +119,7 @@ def sweeping(asked: Asked, out: Path, *, quiet: bool) -> Files | None:
     folder(out)
     results = Results()
     made = Plan(asked.conditions, asked.setup.families, results, asked.settings)
-    shown = _Shown(quiet)
+    shown = _Shown(quiet, asked.simulated)
     try:
         with shown.bar:
             settled, sweep, machine = asyncio.run(_run(asked, out, made, shown))
@@ -141,27 +154,35 @@ async def _run(asked: Asked, out: Path, made: Plan, shown: _Shown) -> tuple[bool
         read = log.read(out / SAMPLES)
         async with _bench(asked, out) as (bench, machine):
             header = _header(asked, machine)
-            clock = (lambda: made.results.seconds) if asked.simulated else loop.time
-            sweep = Sweep(made, bench, file, clock, asked.budget, shown.tell)
+            spent = (lambda: made.results.seconds) if asked.simulated else loop.time
+            sweep = Sweep(made, bench, file, spent, asked.budget, shown.tell)
             if read is None:
                 file.begin(header)
             elif changed := _changed(read.header, header):
                 refuse(f"{out} holds measurements of {changed}; name another folder with --out")
             else:
-                file.go_on()
+                file.go_on(header["prompts"])
                 sweep.resume(read)
             settled = await sweep.run()
     return settled, sweep, machine
 
 
 def _header(asked: Asked, machine: Machine) -> dict[str, Any]:
-    return {"target": asked.setup.target, "max_tokens": asked.max_tokens, "machine": machine.model_dump()}
+    return {
+        "target": asked.setup.target,
+        "max_tokens": asked.max_tokens,
+        "machine": machine.model_dump(),
+        "prompts": {" ".join(what): digest(texts) for what, texts in asked.prompts.items()},
+    }
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What a file was begun with that is another now; "" if nothing is."""
+    for what, told in before.get("prompts", {}).items():
+        if now["prompts"].get(what, told) != told:
+            return f"other prompts of {what}"
     for key, value in now.items():
-        if before.get(key) != value:
+        if key != "prompts" and before.get(key) != value:
             return f"another {key.replace('_', ' ')} ({json.dumps(before.get(key))})"
     return ""
 

@@ -256,6 +256,37 @@ def test_an_interrupted_sweep_goes_on_where_it_was(fleet: Path, tmp_path: Path, 
     assert "file: learned.yaml" in (out / "policy.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.timeout(240)
+def test_other_prompts_are_not_mixed_with_what_was_measured(fleet: Path, tmp_path: Path) -> None:
+    mine, out = tmp_path / "mine.jsonl", tmp_path / "sweep"
+    mine.write_text('{"workload": "code", "prompt": "Write a loop."}\n', encoding="utf-8")
+    command = [
+        sys.executable, "-m", "gateway.cli", "sweep", "--fleet", fleet, "--prompts", mine, "--concurrency", "2",
+        "--max-tokens", "16", "--requests", "8", "--rounds", "1", "--out", out,
+    ]  # fmt: skip
+
+    def again() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 - our own command
+
+    assert again().returncode == 0
+    with mine.open("a", encoding="utf-8") as file:
+        file.write('{"workload": "chat", "prompt": "Tell me a story."}\n')
+    done = again()
+    assert done.returncode == 0, done.stderr
+    for changed in ("code", "chat"):
+        text = mine.read_text(encoding="utf-8")
+        mine.write_text(
+            text.replace(f'"{changed}", "prompt": "', f'"{changed}", "prompt": "Please: '), encoding="utf-8"
+        )
+        done = again()
+        assert (done.returncode, f"holds measurements of other prompts of {changed}" in done.stderr) == (
+            2,
+            True,
+        )
+        mine.write_text(text, encoding="utf-8")
+    assert again().returncode == 0
+
+
 def ran(*arguments: object) -> str:
     command = [sys.executable, "-m", "gateway.cli", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)  # noqa: S603 - our own command

@@ -9,10 +9,14 @@ import typer
 from typer.testing import CliRunner
 
 from backends.sweep import log
+from backends.sweep.model import BASELINE
 from gateway.cli import advise, sweep
+from gateway.cli.evidence_files import Fleet, write
 from gateway.policy.evidence import parse
 from gateway.policy.load import Loaded, load_policy
 from tests.unit.backends.sweep.test_advice import PAGE
+from tests.unit.backends.sweep.test_choose import ALIKE, DFLASH, MTP, evidence, table
+from tests.unit.backends.sweep.test_choose import specs as spec_of
 from tests.unit.backends.sweep.test_imports import vllm
 
 SIMULATED = (
@@ -41,9 +45,9 @@ def test_a_sweep_of_the_simulator_finds_the_published_best_and_writes_its_files(
     assert {Path(one).name for one in told["written"]} == {
         "samples.jsonl", "evidence.json", "policy.yaml", "report.md", "report.html",
     }  # fmt: skip
-    evidence = parse((tmp_path / "evidence.json").read_text(encoding="utf-8"))
-    assert evidence.machine.simulated
-    assert evidence.effort.rounds < evidence.effort.grid_rounds
+    measured = parse((tmp_path / "evidence.json").read_text(encoding="utf-8"))
+    assert measured.machine.simulated
+    assert measured.effort.rounds < measured.effort.grid_rounds
     loaded = load_policy((tmp_path / "policy.yaml").read_text(encoding="utf-8"))
     assert isinstance(loaded, Loaded)
     assert loaded.value.routes[-1].prefer[0].method == "dspark"
@@ -201,6 +205,27 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
         for out in (taken, taken / "below"):
             done = run(*arguments, "--out", out)
             assert (done.exit_code, "cannot be the folder for the files" in done.stderr) == (2, True)
+
+
+def test_what_nobody_said_how_to_start_is_in_no_fleet_file(tmp_path: Path) -> None:
+    """As where a sweep of one method goes on with another one, and the first one is the best."""
+    found = evidence(*table(ALIKE))
+    specs = {one.method: spec_of(one) for one in (BASELINE, DFLASH)}
+    files = write(found, Fleet(8, None, specs, "name"), tmp_path)
+    assert files is not None
+    assert files.summary[-1] == "No fleet.yaml was written: this run was not told how to start mtp."
+    assert not (tmp_path / "fleet.yaml").exists()
+    specs["mtp"] = spec_of(MTP)
+    files = write(found, Fleet(8, None, specs, "name"), tmp_path)
+    assert files is not None
+    assert files.summary[-1] == "fleet.yaml and policy.yaml are for 8 in flight a server."
+    assert (tmp_path / "fleet.yaml").exists()
+
+
+def test_the_time_left_of_a_simulated_sweep_is_that_of_the_clock_on_the_wall(tmp_path: Path) -> None:
+    done = run(*SIMULATED, "--rounds", 1, "--out", tmp_path)
+    assert "seconds left" in done.stderr
+    assert "minutes left" not in done.stderr
 
 
 def test_a_result_alone_gives_no_answer(tmp_path: Path) -> None:

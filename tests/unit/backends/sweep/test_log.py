@@ -97,6 +97,16 @@ def test_a_round_that_a_kill_cut_off_is_measured_again_and_counts_once_however_o
     assert found.rounds == [measured_round(), again]
 
 
+def test_what_a_later_run_adds_to_what_is_measured_is_read_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with log.Log(path) as file:
+        file.begin({"target": "x", "prompts": {"code short": "1"}})
+        file.go_on({"code short": "1", "chat short": "2"})
+    found = log.read(path)
+    assert found is not None
+    assert found.header["prompts"] == {"code short": "1", "chat short": "2"}
+
+
 def test_only_one_sweep_at_a_time_writes_to_a_file(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     with log.Log(path), pytest.raises(log.UnusableLogError, match="another sweep writes to"), log.Log(path):

@@ -40,6 +40,7 @@ def test_lines_of_ones_own_are_read(line: dict, workload: str, content: str) -> 
         ('{"request": 3}', "mine.jsonl:1: this has no messages"),
         ('{"messages": ["x"]}', "mine.jsonl:1: this has no messages"),
         ("\n", "there is no prompt in it"),
+        (json.dumps({"workload": "a\nb", **HELLO}), "mine.jsonl:1: 'a.nb' cannot be a workload's name"),
     ],
 )
 def test_what_is_no_prompt_is_told_with_its_line(text: str, said: str) -> None:
@@ -63,3 +64,28 @@ def test_prompts_are_filled_up_before_the_question_and_each_with_its_own() -> No
     assert text.endswith("Hello")
     assert text[:400] != other.body["messages"][-1]["content"][:400]
     assert prompts[0].body == HELLO
+
+
+def test_ids_that_come_twice_are_told_apart() -> None:
+    lines = [{"id": "a", **HELLO}, {"id": "a", "prompt": "Another"}, {"id": "a:2", "prompt": "A third"}]
+    found = parse("\n".join(map(json.dumps, lines)), "mine.jsonl")["chat"]
+    assert len({one.id for one in found}) == 3
+
+
+def test_what_shapes_an_answer_is_kept_of_a_whole_request() -> None:
+    shape = {
+        "chat_template_kwargs": {"enable_thinking": False}, "response_format": {"type": "json_object"},
+        "stop": ["END"], "reasoning_effort": "low",
+    }  # fmt: skip
+    request = {**HELLO, **shape, "max_completion_tokens": 20, "temperature": 1.0, "model": "x"}
+    (prompt,) = parse(json.dumps({"request": request}), "mine.jsonl")["chat"]
+    assert prompt.body == {**HELLO, **shape, "max_tokens": 20}
+
+
+def test_a_message_of_several_parts_is_filled_up_with_one_more() -> None:
+    part = {"type": "text", "text": "Hi"}
+    (prompt,) = filled([Prompt("a", {"messages": [{"role": "user", "content": [part]}]})], "1k")
+    first, last = prompt.body["messages"][-1]["content"]
+    assert first["type"] == "text"
+    assert len(first["text"]) > 4000
+    assert last == part

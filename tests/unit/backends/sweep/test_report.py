@@ -138,6 +138,27 @@ def test_words_say_that_no_draft_is_worth_it() -> None:
     assert text.startswith("Run no speculation: no draft is faster beyond noise")
 
 
+def test_words_say_that_without_intervals_nothing_is_known_to_be_faster() -> None:
+    cells = [
+        one.model_copy(update={"speedup": Range(value=one.speedup.value)})
+        if one.speedup is not None and not one.is_baseline
+        else one
+        for one in table(ALIKE)
+    ]
+    text = said(evidence(*cells))
+    assert (
+        "4 measurements have no interval: their requests were too few, or the file does not list them" in text
+    )
+    assert "have no interval" not in said(evidence(*table(ALIKE)))
+
+
+def test_words_say_where_the_fleet_is_of_another_configuration_than_the_best_for_all_loads() -> None:
+    low = table({MTP: {"code": 2.0, "chat": 2.0}, DFLASH: {"code": 1.9, "chat": 1.9}}, level=8)
+    high = table({MTP: {"code": 1.2, "chat": 1.2}, DFLASH: {"code": 1.25, "chat": 1.25}}, level=32)
+    text = said(evidence(*low, *high))
+    assert text.startswith("Run mtp-3 on every server, or dflash-7 where there are 32 in flight on each.")
+
+
 def test_words_name_the_engines_own_schedule() -> None:
     assert "a schedule of N = 15 up to 5 and 3 up to 512 sequences in the batch" in said(crossing())
 

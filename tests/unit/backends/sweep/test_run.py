@@ -112,6 +112,18 @@ async def test_a_server_that_dies_again_and_again_is_given_up(tmp_path: Path) ->
     assert best[0] == Candidate("mtp", 4)
 
 
+async def test_a_server_that_dies_in_cell_after_cell_is_given_up_for_all_of_them(tmp_path: Path) -> None:
+    bench = Bench(dying={MTP: 99})
+    with swept(tmp_path / "samples.jsonl", bench, lengths=(3,)) as (sweep, _):
+        sweep.plan.conditions = [Condition(name, 8) for name in ("code", "math", "chat", "tool_use")]
+        assert await sweep.run()
+        assert (
+            sweep.failures["mtp-3"]
+            == "its server died 4 times without a round in between: connection refused"
+        )
+    assert bench.visits.count(MTP) == 4
+
+
 async def test_a_server_that_cannot_be_had_is_said_and_the_others_are_measured(tmp_path: Path) -> None:
     with swept(tmp_path / "log", Bench(missing=(MTP,))) as (sweep, _):
         assert await sweep.run()

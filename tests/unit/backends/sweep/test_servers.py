@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from pathlib import Path
@@ -121,3 +122,15 @@ async def test_a_running_server_that_does_not_answer_is_not_measured() -> None:
     with pytest.raises(NoServerError, match="no server of mtp-1 was named"):
         async with servers.open(Candidate("mtp", 1)):
             pass
+
+
+async def test_a_running_server_that_takes_connections_and_says_nothing_is_waited_for_no_longer() -> None:
+    calls: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda _, writer: calls.append(writer), "127.0.0.1", 0)
+    async with silent:
+        place = Place(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}", "served")
+        with pytest.raises(NoServerError, match="does not answer"):
+            async with Given({BASELINE: place}, patience=1.0).open(BASELINE):
+                pass
+        assert len(calls) == 1
+        calls[0].close()

@@ -151,6 +151,19 @@ def test_greedy_texts_are_compared_where_the_baseline_agrees_with_itself() -> No
     assert Results().agreement(FAST) is None
 
 
+def test_a_draft_that_changes_every_other_answer_is_not_hidden_by_asking_often() -> None:
+    fast = [
+        sample(FAST, place, digest=f"text {place}" if time % 2 else "wrong", round=time)
+        for place in range(16)
+        for time in range(4)
+    ]
+    found = results(measured_round(), (Round(FAST, 0, 1.0), fast)).agreement(FAST)
+    assert found == Agreement(compared=16, different=8, unstable=0)
+    once = results(measured_round(), (Round(FAST, 0, 1.0), fast[1:])).agreement(FAST)
+    assert once is not None
+    assert once.different == 8
+
+
 def test_a_few_differences_are_not_yet_sure() -> None:
     assert Agreement(15, 1, 0).surely_different < 0.02
     assert Agreement(20, 20, 0).surely_different > 0.8
