@@ -6,8 +6,10 @@ over requests; ``-s`` prints them. What is asserted are ratios within one run.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
+import select
 import socket
 import subprocess
 import sys
@@ -16,23 +18,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+import uvloop
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext
 
+from gateway.app import Gateway
+from gateway.cli.running import serving
 from gateway.core.decide import Candidate, Decision
 from gateway.core.fleet import Snapshot
 from gateway.core.predict import SAMPLED, Cell, ServerModel
+from gateway.policy.load import Loaded
+from gateway.runtime.reload import load_files
 from gateway.telemetry.setup import setup
 from gateway.telemetry.spans import Spans
 from gateway.telemetry.trace_context import begin
-from tests.bench.guard import Instructions
+from tests.bench.guard import Instructions, Lockstep, settings_of, stream
 from tests.unit.telemetry.conftest import RECORD, SNAPSHOT
 from tests.unit.telemetry.test_spans import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import FrameType
 
     from gateway.core.outcome import Record
 
@@ -146,8 +155,8 @@ def test_a_request_costs_the_less_the_fewer_traces_are_kept(healthy: str) -> Non
             f"\n{name}: {found[name][0]:.1f} µs a request, {found[name][1]:.1f} of them on the loop", end=""
         )
     none, tenth, every = (all_threads for all_threads, _, _ in found.values())
-    assert tenth < 2.2 * none
-    assert every < 9 * none
+    assert tenth < 2.5 * none
+    assert every < 11 * none
 
 
 def test_a_request_takes_few_instructions() -> None:
@@ -164,6 +173,49 @@ def test_a_request_takes_few_instructions() -> None:
     print(f"\n{found['metrics']} instructions for metrics, {found['spans']} for spans", end="")
     assert found["metrics"] < MOST_FOR_METRICS
     assert found["spans"] < MOST_FOR_SPANS
+
+
+async def calls(folder: Path, endpoint: str, lengths: tuple[int, ...]) -> list[int]:
+    """How often the loop of a gateway that tells everything enters telemetry for streams of so many chunks."""
+    count = 0
+
+    def entered(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and "/gateway/telemetry/" in frame.f_code.co_filename
+
+    records: list[Record] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        mock = Lockstep(listener)
+        told = {
+            "otlp_endpoint": endpoint,
+            "trace_ratio": 1.0,
+            "access_log": True,
+            "decision_log": folder / "log",
+        }
+        settings = settings_of(folder, listener.getsockname()[1]).model_copy(update=told)
+        loaded = load_files(settings.fleet, settings.policy, {})
+        assert isinstance(loaded, Loaded)
+        found = []
+        async with serving(Gateway(settings, loaded, on_record=[records.append]), settings) as url:
+            for chunks in lengths:
+                records.clear()
+                count = 0
+                sys.setprofile(entered)
+                await asyncio.to_thread(stream, chunks, int(url.rsplit(":", 1)[1]), mock)
+                while not records:  # noqa: ASYNC110 - it is told of last
+                    await asyncio.sleep(0.001)
+                sys.setprofile(None)
+                found.append(count)
+    return found
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="the mock needs Linux")
+def test_a_chunk_costs_nothing(healthy: str, tmp_path: Path) -> None:
+    """Of three streams of each length, as the page takes its samples now and then."""
+    found = uvloop.run(calls(tmp_path, healthy, (10, 10, 10, 510, 510, 510)))
+    print(f"\n{min(found[:3])} calls for 10 chunks, {min(found[3:])} for 510", end="")
+    assert min(found[:3]) == min(found[3:]) > 0
 
 
 @pytest.mark.parametrize("trouble", [silent, dead])
