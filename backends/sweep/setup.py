@@ -185,6 +185,19 @@ def of_simulator(target: str) -> Setup:
     return Setup(target, target, families(starts, lengths, {}))
 
 
+def too_long(lengths: Iterable[str], most: int | None) -> list[str]:
+    """Prompt lengths that do not fit a context of so many tokens; none where it is not known.
+
+    Raises:
+        SetupError: One of them is no length.
+    """
+    try:
+        tokens = {one: tokens_of(one) for one in lengths}
+    except ValueError as error:
+        raise SetupError(str(error)) from None
+    return [one for one, number in tokens.items() if most is not None and number + _ROOM > most]
+
+
 def conditions(
     workloads: Sequence[str],
     concurrency: Sequence[int],
@@ -208,10 +221,10 @@ def conditions(
     for one in samplings:
         if one not in SAMPLINGS:
             raise SetupError(f"{one!r} is no sampling; there is {', '.join(SAMPLINGS)}")
-    try:
-        fitting = [one for one in lengths if most is None or tokens_of(one) + _ROOM <= most]
-    except ValueError as error:
-        raise SetupError(str(error)) from None
+    if not lengths:
+        raise SetupError("no prompt length is named; write short, 8k or 32k")
+    long = too_long(lengths, most)
+    fitting = [one for one in dict.fromkeys(lengths) if one not in long]
     if not fitting:
         raise SetupError(f"no prompt length fits the context of {most} tokens; write short")
     return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from backends.sweep.choose import MOST_FAILURES
 from backends.sweep.cost import late_share
 from backends.sweep.mix import candidate, work
 from backends.sweep.write import BASELINE_FROM, changed_by_requests
@@ -186,6 +187,12 @@ def _uncertain(evidence: Evidence, choice: Choice) -> str:
             f"{len(bare)} measurements have no interval: their requests were too few, or the file does not "
             "list them (vllm bench serve does with --save-detailed), so they are not taken to be faster"
         )
+    said += [
+        f"{one.failures} of {one.failures + one.requests} requests of the baseline failed ({one.workload} at "
+        f"{one.concurrency}), so speed-ups over it are not to be relied on"
+        for one in evidence.measurements
+        if one.is_baseline and one.failures > MOST_FAILURES * (one.failures + one.requests)
+    ]
     if evidence.machine.simulated:
         said.append("the figures are a simulator's and say nothing of your servers")
     if not said:
@@ -252,7 +259,7 @@ def listed(words: Sequence[str], last: str = "and") -> str:
 def duration(seconds: float) -> str:
     """A time in words."""
     if seconds < 90:
-        return f"{seconds:.0f} seconds"
+        return f"{seconds:.0f} second{'' if round(seconds) == 1 else 's'}"
     if seconds < 5400:
         return f"{seconds / 60:.0f} minutes"
     return f"{seconds / 3600:.1f} hours"

@@ -124,7 +124,7 @@ def sweep(
         _say(_imported(result, model, out, servers, mix, limit), as_json=as_json)
         return
     from backends.sweep.plan import Settings
-    from backends.sweep.setup import SetupError, conditions
+    from backends.sweep.setup import SetupError, conditions, too_long
     from gateway.cli.sweeping import Asked, sweeping
 
     if simulate and sampling is not Sampling.GREEDY:
@@ -140,8 +140,12 @@ def sweep(
             samplings,
             most=setup.max_model_len,
         )
+        long = too_long(options.listed(lengths), setup.max_model_len)
     except SetupError as error:
         refuse(str(error))
+    if long:
+        left = f"prompts of {', '.join(long)} do not fit the context of {setup.max_model_len} tokens"
+        typer.echo(f"{left}: they are left out", err=True)
     asked = Asked(
         setup=setup,
         conditions=under,

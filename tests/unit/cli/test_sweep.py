@@ -148,6 +148,12 @@ def test_bad_input_is_told_what_would_be_right(arguments: tuple[str, ...], said:
     assert said in done.stderr
 
 
+def test_lengths_that_are_left_out_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(sweep.PYTHON, raising=False)
+    done = run("--recipe", "qwen3-8b", "--lengths", "short,8k", "--out", tmp_path)
+    assert "prompts of 8k do not fit the context of 4096 tokens: they are left out" in done.stderr
+
+
 def test_servers_cannot_be_started_without_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(sweep.PYTHON, raising=False)
     done = run("--recipe", "qwen3-8b", "--out", tmp_path)

@@ -159,6 +159,17 @@ def test_words_say_where_the_fleet_is_of_another_configuration_than_the_best_for
     assert text.startswith("Run mtp-3 on every server, or dflash-7 where there are 32 in flight on each.")
 
 
+def test_words_say_that_a_baseline_that_fails_is_no_good_measure() -> None:
+    base = cell(BASELINE, "code", 1.0, requests=16, failures=16)
+    text = said(evidence(base, cell(MTP, "code", 2.0)))
+    assert (
+        "16 of 32 requests of the baseline failed (code at 8), so speed-ups over it are not to be relied on"
+        in text
+    )
+    few = cell(BASELINE, "code", 1.0, requests=1000, failures=1)
+    assert "of the baseline failed" not in said(evidence(few, cell(MTP, "code", 2.0)))
+
+
 def test_words_name_the_engines_own_schedule() -> None:
     assert "a schedule of N = 15 up to 5 and 3 up to 512 sequences in the batch" in said(crossing())
 
@@ -206,7 +217,12 @@ def test_a_single_value_still_has_an_axis() -> None:
 
 def test_small_things_read_well() -> None:
     assert (number(25_000), number(0.5)) == ("25k", "0.5")
-    assert [duration(one) for one in (30, 600, 7200)] == ["30 seconds", "10 minutes", "2.0 hours"]
+    assert [duration(one) for one in (1, 30, 600, 7200)] == [
+        "1 second",
+        "30 seconds",
+        "10 minutes",
+        "2.0 hours",
+    ]
     assert [listed(one) for one in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
         "a",

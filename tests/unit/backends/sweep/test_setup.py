@@ -6,7 +6,7 @@ from backends.recipes import recipes
 from backends.spec import LaunchSpec, UnknownMethodError
 from backends.sweep.model import BASELINE, Candidate, Condition
 from backends.sweep.servers import Place
-from backends.sweep.setup import SetupError, conditions, of_fleet, of_recipe, of_simulator, of_specs
+from backends.sweep.setup import SetupError, conditions, of_fleet, of_recipe, of_simulator, of_specs, too_long
 from gateway.core.fleet import Backend
 
 
@@ -93,10 +93,17 @@ def test_the_simulator_offers_what_was_published() -> None:
     assert lengths(of_simulator("Qwen/Qwen3.6-27B")) == {"mtp": (1, 2, 3, 4, 5), "dflash": (3, 7, 11, 15)}
 
 
+def test_lengths_that_do_not_fit_the_context_are_named() -> None:
+    assert too_long(["short", "8k", "32k"], 16384) == ["32k"]
+    assert too_long(["short", "8k", "32k"], None) == []
+
+
 def test_conditions_are_all_combinations_that_fit_the_context() -> None:
     found = conditions(["code", "chat"], [1, 8], ["short", "8k"], ["greedy"], most=4096)
     assert found == tuple(Condition(name, level) for level in (1, 8) for name in ("code", "chat"))
-    assert len(conditions(["code"], [1], ["short", "8k"], ["greedy", "sampled"])) == 4
+    assert len(conditions(["code"], [1], ["short", "8k", "short"], ["greedy", "sampled"])) == 4
+    with pytest.raises(SetupError, match="no prompt length is named; write short, 8k or 32k"):
+        conditions(["code"], [1], [], ["greedy"])
     with pytest.raises(SetupError, match="no prompt length fits the context of 4096 tokens"):
         conditions(["code"], [1], ["8k"], ["greedy"], most=4096)
     with pytest.raises(SetupError, match="'hot' is no sampling; there is greedy, sampled"):
