@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BITS: Final = 15
 """Fewer buckets than the shipped model has: there are fewer examples to tell them apart."""
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 LEAST: Final = 1e-3
 """Probability of a built-in label below which all count alike."""

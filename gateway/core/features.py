@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core import language, loops, marks
 from gateway.core.memo import remembered
+from gateway.core.reading import reading
 from gateway.core.values import value
-from gateway.core.words import letters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gateway.core.marks import Marks
+    from gateway.core.reading import Reading
 
 WORKLOADS: Final = ("math", "code", "chat", "tool_use", "multilingual", "grounded")
 """The closed set of built-in labels. A label names the nature of the text that is about to be generated."""
@@ -33,7 +34,7 @@ GENERATING: Final = frozenset({"chat", "completions", "responses", "messages"})
 
 
 _ASKING_CHARS: Final = 200
-"""Where in a text the language of the answer is asked for: within so many characters of its ends."""
+"""Where in a system prompt the language of the answer is asked for: within so many first characters."""
 
 
 @value(frozen=True, slots=True)
@@ -150,15 +151,22 @@ class Features:
 _requested_by_rules: Final = remembered(language.requested)
 
 
-def _answer_language(view: RequestView, last: str, said: frozenset[str], own: str) -> str:
+def _answer_language(view: RequestView, read: Reading, own: str) -> str:
     """What the message asks for, then what the system prompt asks for, then the message's own language."""
-    ends = last if len(last) <= 2 * _ASKING_CHARS else f"{last[:_ASKING_CHARS]}\n{last[-_ASKING_CHARS:]}"
-    asked = language.requested(ends, said)
+    asked = language.asked(read.ask, read.asked, read.seen.highest)
     if asked is None:
         for turn in view.turns:
             if turn.role == "system":
                 asked = _requested_by_rules(turn.text[:_ASKING_CHARS]) or asked
     return asked or own
+
+
+def _answer(turns: Sequence[Turn], before: int) -> str:
+    """The last answer before a turn."""
+    for at in range(before - 1, -1, -1):
+        if turns[at].role == "assistant":
+            return turns[at].text
+    return ""
 
 
 def extract(view: RequestView) -> Features:
@@ -167,14 +175,20 @@ def extract(view: RequestView) -> Features:
     The time is bounded: of a long text only the beginning and the end are read.
     """
     turns = view.turns
-    last_at = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].role == "user"), None)
-    last = turns[last_at] if last_at is not None else _NO_TURN
-    before, since = (turns[:last_at], turns[last_at + 1 :]) if last_at is not None else ((), turns)
-    answer = next((turn.text for turn in reversed(before) if turn.role == "assistant"), "")
-    system = [turn for turn in turns if turn.role == "system"]
-    own = language.detect(last.text)
-    text = marks.sample(last.text)
-    said = letters(text)
+    last, since, answer = _NO_TURN, turns, ""
+    for at in range(len(turns) - 1, -1, -1):
+        if turns[at].role == "user":
+            last, since = turns[at], turns[at + 1 :]
+            answer = _answer(turns, at)
+            break
+    system, system_chars, chars = [], 0, 0
+    for turn in turns:
+        chars += turn.chars
+        if turn.role == "system":
+            system.append(turn.text)
+            system_chars += turn.chars
+    read = reading(last.text)
+    own = language.of(read.seen, read.first_chars, read.first)
     return Features(
         endpoint=view.endpoint,
         model=view.model,
@@ -188,20 +202,19 @@ def extract(view: RequestView) -> Features:
         tools=len(view.tools),
         turns=len(turns),
         last_role=turns[-1].role if turns else "",
-        system_chars=sum(turn.chars for turn in system),
-        prompt_chars=sum(turn.chars for turn in turns),
+        system_chars=system_chars,
+        prompt_chars=chars,
         last_chars=last.chars,
         language=own,
-        output_language=_answer_language(view, text, said, own),
+        output_language=_answer_language(view, read, own),
         marks=marks.read(
             last,
-            text,
-            said,
+            read,
             language=own,
-            system="\n".join(turn.text for turn in system),
+            system="\n".join(system),
             answer=answer,
             tools=() if view.tool_choice == "none" else view.tools,
-            loop=loops.read(turns, since, text),
+            loop=loops.read(turns, since, read.seen.text),
         ),
         hints=view.hints,
     )

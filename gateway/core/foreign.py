@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -55,19 +56,36 @@ def _by_entry(table: Mapping[str, str]) -> dict[str, int]:
     return entries
 
 
-def _by_head() -> tuple[dict[str, int], dict[str, list[tuple[str, bool, int]]]]:
-    """Whole words; from how others begin to what to look for, whether in the whole text, and its kinds."""
-    whole: dict[str, int] = {}
-    heads: dict[str, list[tuple[str, bool, int]]] = {}
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What to look for in words that begin with the same letters.
+
+    Attributes:
+        whole: Kinds of whole words.
+        stems: Beginnings of words, with their kinds.
+        phrases: What to look for in the whole text.
+    """
+
+    whole: dict[str, int]
+    stems: list[tuple[str, int]]
+    phrases: list[tuple[str, int]]
+
+
+def _by_head() -> dict[str, _Head]:
+    """By the first letters of a word."""
+    heads: dict[str, _Head] = {}
     for entry, kinds in _by_entry(WORDS).items():
         phrase = entry.rstrip("*").replace("_", " ")
         several = not phrase.isalpha()
-        if several or entry.endswith("*"):
-            head = _RUNS.findall(phrase)[-1][:_HEAD]
-            heads.setdefault(head, []).append((phrase, several, kinds))
+        first = _RUNS.findall(phrase)[-1] if several else phrase
+        head = heads.setdefault(first[:_HEAD], _Head({}, [], []))
+        if several:
+            head.phrases.append((phrase, kinds))
+        elif entry.endswith("*"):
+            head.stems.append((phrase, kinds))
         else:
-            whole[phrase] = kinds
-    return whole, heads
+            head.whole[phrase] = kinds
+    return heads
 
 
 def _by_pair() -> tuple[dict[str, int], dict[int, list[tuple[str, int]]]]:
@@ -89,7 +107,7 @@ def _hashed(read: NDArray[np.uint16]) -> NDArray[np.uint16]:
 
 
 _ODD: Final = np.uint16(40503)
-_WHOLE, _BY_HEAD = _by_head()
+_BY_HEAD: Final = _by_head()
 _SINGLE, _BY_PAIR = _by_pair()
 _BEGINS: Final = np.isin(np.arange(UNITS), [*_BY_PAIR])
 _FIRST_SIGN: Final = 0x0590
@@ -104,28 +122,36 @@ def _signs(ask: str, read: NDArray[np.uint16]) -> Iterator[int]:
         yield from (kinds for sign, kinds in _BY_PAIR[pair] if sign in ask)
 
 
-def read(ask: str, said: frozenset[str]) -> Foreign:
+def _words(ask: str, said: frozenset[str]) -> list[int]:
+    """The kinds of each word that shows something, and of each phrase."""
+    phrases: dict[str, int] = {}
+    each: list[int] = []
+    for word in said:
+        if (head := _BY_HEAD.get(word[:_HEAD])) is None:
+            continue
+        shown = head.whole.get(word, 0)
+        for stem, kinds in head.stems:
+            if word.startswith(stem):
+                shown |= kinds
+        if shown:
+            each.append(shown)
+        if head.phrases:
+            phrases |= {phrase: kinds for phrase, kinds in head.phrases if phrase in ask}
+    each += phrases.values()
+    return each
+
+
+def read(ask: str, said: frozenset[str], highest: int) -> Foreign:
     """Reads what a text asks for.
 
     Args:
         ask: Where to look, in lower case.
         said: Its runs of letters.
+        highest: Its highest UTF-16 unit, or a higher one.
     """
-    phrases: dict[str, int] = {}
-    each: list[int] = []
-    for word in said:
-        shown = _WHOLE.get(word, 0)
-        for sought, several, kinds in _BY_HEAD.get(word[:_HEAD], ()):
-            if several:
-                if sought in ask:
-                    phrases[sought] = kinds
-            elif word.startswith(sought):
-                shown |= kinds
-        if shown:
-            each.append(shown)
-    each += phrases.values()
-    if not ask.isascii() and np.maximum.reduce(read := units(ask)) >= _FIRST_SIGN:
-        each += _signs(ask, read)
+    each = _words(ask, said)
+    if highest >= _FIRST_SIGN:
+        each += _signs(ask, units(ask))
     if not each:
         return NOTHING
     seen = code = sure = terms = 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gateway.core.memo import remembered
 from gateway.core.values import value
-from gateway.core.words import EAST_ASIAN, UNITS, units
+from gateway.core.words import EAST_ASIAN, UNITS, single_bytes, units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,11 +30,12 @@ AROUND_CHARS: Final = 400
 """What is read of the system prompt, and of the turns before the last user message."""
 
 _SYSTEM_TURNS: Final = 4
-_LONGEST: Final = 2 * (HEAD_CHARS + TAIL_CHARS + 3)
+_LONGEST: Final = 2 * (HEAD_CHARS + TAIL_CHARS + 4)
 _GRAM: Final = 4
 _OPENING: Final = 6
 _CLOSING: Final = 5
 _PLACES: Final = 3
+_REGIONS: Final = 3
 _OFFERED: Final = 40
 _WRAP: Final = 2**64
 _ALONE: Final = 2
@@ -57,10 +57,10 @@ _BASE: Final = _mixed(1)
 _INVERSE: Final = pow(_BASE, -1, _WRAP)
 _POWERS: Final = np.array([pow(_BASE, i, _WRAP) for i in range(_LONGEST)], np.uint64)
 _UNPOWERS: Final = np.array([pow(_INVERSE, i, _WRAP) for i in range(_LONGEST)], np.uint64)
-_CHARS: Final = _constants(10, _GRAM)
-_SALTS: Final = _constants(20, 3)
 _PLACE_SALTS: Final = _constants(30, _PLACES)
-_WORD, _PAIR, _OPEN, _OPEN_PAIR, _CLOSE, _PLACE, _OFFER, _OFFER_PAIR = _constants(40, 8)
+_OPEN, _OPEN_PAIR, _CLOSE, _PLACE, _OFFER, _OFFER_PAIR = _constants(40, 6)
+_WORD, _PAIR = _constants(50, _REGIONS), _constants(60, _REGIONS)
+_GRAMS: Final = [_UNPOWERS[1:] * factor for factor in _constants(70, _REGIONS)]
 _SHIFT: Final = np.uint64(64 - BITS)
 
 
@@ -80,9 +80,9 @@ def _tables() -> tuple[Codes, NDArray[np.int8]]:
 
 
 _STANDS, _IN_WORD = _tables()
-_ASCII: Final = 128
-_ASCII_STANDS: Final = _STANDS[:_ASCII].astype(np.uint8).tobytes().ljust(256)
-_ASCII_IN_WORD: Final = _IN_WORD[_STANDS[:_ASCII]].tobytes().ljust(256, b"\0")
+_BYTES: Final = 256
+_BYTE_STANDS: Final = _STANDS[:_BYTES].astype(np.uint8).tobytes()
+_BYTE_IN_WORD: Final = _IN_WORD[_STANDS[:_BYTES]].tobytes()
 
 
 @value(frozen=True, slots=True)
@@ -104,11 +104,14 @@ NOTHING: Final = Grams(np.zeros(0, np.int64), np.zeros(0, np.float32))
 def _regions(view: RequestView) -> tuple[str, str, str]:
     """The last user message, the system prompt, and what was said just before."""
     turns = view.turns
-    at = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].role == "user"), len(turns))
-    last = turns[at].text if at < len(turns) else ""
+    at, last = len(turns), ""
+    for number in range(len(turns) - 1, -1, -1):
+        if turns[number].role == "user":
+            at, last = number, turns[number].text
+            break
     if len(last) > HEAD_CHARS + TAIL_CHARS:
         last = f"{last[:HEAD_CHARS]}\n{last[-TAIL_CHARS:]}"
-    rules = islice((turn.text[:AROUND_CHARS] for turn in turns if turn.role == "system"), _SYSTEM_TURNS)
+    rules = [turn.text[:AROUND_CHARS] for turn in turns if turn.role == "system"][:_SYSTEM_TURNS]
     said = [turn.text[-AROUND_CHARS:] for turn in turns[max(at - 2, 0) : at] if turn.role != "system"]
     return last, " ".join(rules)[:AROUND_CHARS], " ".join(said)[-AROUND_CHARS:]
 
@@ -144,16 +147,15 @@ def _ends(words: int) -> _Ends:
 
 
 def _lowered(text: str) -> str:
-    """A text in lower case, between spaces."""
-    return f" {text.lower()[: _LONGEST // 2 - 2]} "
+    """A text in lower case, between spaces: one more before it, from where hashes of the others count."""
+    return f"  {text.lower()[: _LONGEST // 2 - 3]} "
 
 
 def _read(lowered: str) -> tuple[Hashes, NDArray[np.intp]]:
     """The UTF-16 units as far as they are told apart; after which ones words begin and end in turn."""
-    if lowered.isascii():  # translating bytes takes a fifth of looking units up
-        raw = lowered.encode()
-        wide = np.frombuffer(raw.translate(_ASCII_STANDS), np.uint8).astype(np.uint64)
-        in_word = np.frombuffer(raw.translate(_ASCII_IN_WORD), np.int8)
+    if (raw := single_bytes(lowered)) is not None:
+        wide = np.frombuffer(raw.translate(_BYTE_STANDS), np.uint8).astype(np.uint64)
+        in_word = np.frombuffer(raw.translate(_BYTE_IN_WORD), np.int8)
     else:
         codes = _STANDS.take(units(lowered))
         wide = codes.astype(np.uint64)
@@ -174,21 +176,27 @@ def _borders(in_word: NDArray[np.int8]) -> NDArray[np.intp]:
     return borders
 
 
-def _words(wide: Hashes, borders: NDArray[np.intp]) -> Hashes:
-    """A hash of each word: differences of the running sum of units times powers, brought to one power."""
-    sums = np.add.accumulate(wide * _POWERS[: len(wide)])[borders]
-    return (sums[1::2] - sums[::2]) * _UNPOWERS[1:][borders[::2]]
+def _sums(wide: Hashes) -> Hashes:
+    """Running sums of units times powers; a difference of two is a hash of what is between."""
+    sums: Hashes = np.add.accumulate(wide * _POWERS[: len(wide)])
+    return sums
 
 
-def _of_message(words: Hashes, *, offered: bool) -> list[Hashes]:
+def _words(sums: Hashes, borders: NDArray[np.intp]) -> Hashes:
+    """A hash of each word, brought to one power."""
+    ends = sums[borders]
+    return (ends[1::2] - ends[::2]) * _UNPOWERS[1:][borders[::2]]
+
+
+def _of_message(words: Hashes, mixed: Hashes, *, offered: bool) -> list[Hashes]:
     """What the last message has beyond the others: how it begins and ends, and its words beside tools."""
     ends = _ends(min(len(words), _OPENING))
     hashes = words[ends.places] * ends.factors + ends.added
-    hashes[ends.pairs + 1 :][: ends.pairs] += words[1:][: ends.pairs]
+    hashes[ends.pairs + 1 :][: ends.pairs] += mixed[1:][: ends.pairs]
     kinds = [hashes]
     if offered:
         first = words[:_OFFERED]
-        kinds.append(np.concatenate((first * _OFFER, first[:-1] * _OFFER_PAIR + first[1:])))
+        kinds.append(np.concatenate((first * _OFFER, first[:-1] * _OFFER_PAIR + mixed[1:_OFFERED])))
     return kinds
 
 
@@ -198,15 +206,15 @@ def _buckets(hashes: Hashes) -> NDArray[np.int64]:
 
 def _of_region(text: str, region: int) -> tuple[list[Hashes], Hashes]:
     """What every region has, and its words."""
-    kinds: list[Hashes] = []
     wide, borders = _read(_lowered(text))
-    salt = _SALTS[region]
-    if len(wide) >= _GRAM:
-        kinds.append(np.correlate(wide, _CHARS, "valid") + salt)
-    words = _words(wide, borders)
+    sums = _sums(wide)
+    kinds = (
+        [(sums[_GRAM:] - sums[:-_GRAM]) * _GRAMS[region][: len(sums) - _GRAM]] if len(sums) > _GRAM else []
+    )
+    words = _words(sums, borders)
     if len(words):
-        kinds.append(words * _WORD + salt)
-        kinds.append(words[:-1] * _PAIR + words[1:] + salt)
+        mixed = words * _WORD[region]
+        kinds += (mixed, words[:-1] * _PAIR[region] + mixed[1:])
     return kinds, words
 
 
@@ -223,7 +231,7 @@ def read(view: RequestView) -> Grams:
     if last:
         kinds, words = _of_region(last, 0)
         if len(words):
-            kinds += _of_message(words, offered=bool(view.tools) and view.tool_choice != "none")
+            kinds += _of_message(words, kinds[-2], offered=bool(view.tools) and view.tool_choice != "none")
     if rules:
         kinds += _of_rules(rules)
     if said:
@@ -245,4 +253,4 @@ def message_words(view: RequestView) -> tuple[list[str], NDArray[np.int64]]:
         raw[start:end].decode("utf-16-le", "replace")
         for start, end in zip(ends[::2], ends[1::2], strict=True)
     ]
-    return words, _buckets(_words(wide, borders) * _WORD + _SALTS[0])
+    return words, _buckets(_words(_sums(wide), borders) * _WORD[0])

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gateway.core.language_words import BY_LETTER, BY_NAME, BY_WORD
-from gateway.core.words import UNITS, Table, letters, units
+from gateway.core.words import UNITS, scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from gateway.core.words import Scan
 
 UNKNOWN: Final = "und"
 """Where a text gives no hint: no letters, or Latin letters without a known stop word."""
@@ -88,6 +90,7 @@ _ASKED_DENSE: Final = re.compile(
 
 
 _NAMED: Final = frozenset(BY_NAME)
+_FIRST_DENSE_NAME: Final = 0x0600
 _DENSE_NAMED: Final = re.compile(_DENSE_NAMES)
 
 
@@ -103,21 +106,16 @@ def _numbered() -> NDArray[np.uint8]:
 _SCRIPT_OF_UNIT: Final = _numbered()
 _NAMES: Final = [name for name, _, _ in _SCRIPTS]
 _WORTHS: Final = [worth for _, _, worth in _SCRIPTS]
-_ASCII: Final = 128
-# Digits stay: "3x" holds no word.
-_DIGITS: Final = np.isin(np.arange(UNITS), [*map(ord, "0123456789")])
-_LATIN_WORDS: Final = Table((_SCRIPT_OF_UNIT == 1) | _DIGITS)
+_BEYOND_LATIN: Final = 0x0370
+"""No letter of a script of the table comes before it but Latin ones."""
 
 
-def _script(text: str) -> str | None:
+def _script(units: NDArray[np.uint16]) -> str | None:
     """The language or family of a text whose letters are mostly not Latin."""
-    numbers = _SCRIPT_OF_UNIT.take(units(text))
-    if np.maximum.reduce(numbers) <= 1:
-        return None
-    counts = np.bincount(numbers, minlength=len(_SCRIPTS) + 2).tolist()
+    counts = np.bincount(_SCRIPT_OF_UNIT.take(units), minlength=len(_SCRIPTS) + 2).tolist()
     weights = [*map(mul, counts[2:], _WORTHS)]
     foreign = sum(weights)
-    if foreign < _MIN_SHARE * (foreign + counts[1]):
+    if not foreign or foreign < _MIN_SHARE * (foreign + counts[1]):
         return None
     return "kana" if weights[0] * 10 >= foreign else _NAMES[weights.index(max(weights))]
 
@@ -136,20 +134,19 @@ def _worths(table: Mapping[str, tuple[str, ...]], single: float) -> dict[str, li
 
 _WORTH_OF_WORD: Final = _worths(BY_WORD, _SINGLE)
 _WORTH_OF_LETTER: Final = _worths(BY_LETTER, 1.0)
+_STOP_WORDS: Final = frozenset(BY_WORD)
+_LETTERS: Final = frozenset(word for word in BY_WORD if len(word) == 1)
+_MARKED: Final = frozenset(BY_LETTER)
 _ENGLISH_ALONE: Final = frozenset(
     word for word, codes in BY_WORD.items() if codes == ("en",) and len(word) > 1
 )
 
 
-def _latin(text: str) -> str:
-    text = text.lower()
-    words = _LATIN_WORDS.apart(text)
-    known = _WORTH_OF_WORD.keys() & words
-    marked: set[str] = set()
-    if not text.isascii():
-        found = units(text)
-        signs = found[found >= _ASCII].tobytes().decode("utf-16-le", "surrogatepass")
-        marked = _WORTH_OF_LETTER.keys() & signs
+def _latin(words: list[str], signs: str, *, figures: bool) -> str:
+    known = _STOP_WORDS.intersection(words)
+    if figures:  # then a letter alone may be a variable, or "3x" hold it
+        known = known - _LETTERS
+    marked = _MARKED.intersection(signs)
     if 2 * len(known & _ENGLISH_ALONE) > len(known) + len(marked):
         return "en"  # whatever all the others speak for
     scores = {"en": _TIE}
@@ -157,56 +154,66 @@ def _latin(text: str) -> str:
     for token in filter(known.__contains__, dict.fromkeys(words)):
         for code, worth in _WORTH_OF_WORD[token]:
             scores[code] = scores.get(code, 0.0) + worth
-    for letter in filter(marked.__contains__, dict.fromkeys(signs if marked else "")):
+    for letter in filter(marked.__contains__, dict.fromkeys(signs)):
         for code, worth in _WORTH_OF_LETTER[letter]:
             scores[code] = scores.get(code, 0.0) + worth
     best = max(scores, key=scores.__getitem__)
     return best if scores[best] >= _ENOUGH else UNKNOWN
 
 
-def _language(text: str) -> str:
-    script = None if text.isascii() else _script(text)
+def _language(seen: Scan, end: int, words: list[str] | None) -> str:
+    script = None
+    if seen.units is not None and seen.highest >= _BEYOND_LATIN:
+        script = _script(seen.units[:end])
     if script is None:
-        return _latin(text)
+        found = seen.runs(0, end) if words is None else words
+        return _latin(found, seen.beyond_ascii(end), figures=seen.numbers > 0)
     if script == "cyrillic":
-        return _letters(text, _CYRILLIC, "ru")
+        return _letters(seen.text[:end], _CYRILLIC, "ru")
     if script == "arabic":
-        return _letters(text, _ARABIC, "ar")
+        return _letters(seen.text[:end], _ARABIC, "ar")
     return "ja" if script == "kana" else script
 
 
-def detect(text: str) -> str:
+def of(seen: Scan, end: int, words: list[str]) -> str:
     """Names the language of a text, of its first line where that tells: the rest may be quoted.
 
     Args:
-        text: Any text; only its first :data:`SAMPLE_CHARS` characters are read.
+        seen: A text in lower case.
+        end: How many of its characters are read.
+        words: Its runs of letters as far as that.
 
     Returns:
         A code of :data:`LANGUAGES`, or :data:`UNKNOWN`.
     """
-    sample = text[:SAMPLE_CHARS]
-    first = _language(sample.partition("\n")[0])
-    return _language(sample) if first == UNKNOWN else first
+    line = seen.text.find("\n", 0, end)
+    first = _language(seen, line, None) if line > 0 else UNKNOWN
+    return _language(seen, end, words) if first == UNKNOWN else first
 
 
-def requested(text: str, said: frozenset[str] | None = None) -> str | None:
+def detect(text: str) -> str:
+    """Names the language of a text as :func:`of` does, by its first :data:`SAMPLE_CHARS` characters."""
+    seen = scan(text[:SAMPLE_CHARS].lower())
+    return of(seen, SAMPLE_CHARS, seen.runs(0, SAMPLE_CHARS))
+
+
+def requested(text: str) -> str | None:
     """Names the language that a text asks the answer to be in ("reply in Spanish", "翻译成英语").
-
-    Args:
-        text: Any text.
-        said: Its runs of letters, or more, where they are known; then it is in lower case.
 
     Returns:
         A code of :data:`LANGUAGES`, or None where the text asks for none.
     """
-    if said is None:
-        text = text.lower()
-        said = letters(text)
+    seen = scan(text.lower())
+    return asked(seen.text, frozenset(seen.runs()), seen.highest)
+
+
+def asked(text: str, said: frozenset[str], highest: int) -> str | None:
+    """The same of a text in lower case, by its runs of letters, or more, and its highest UTF-16 unit."""
     if not _NAMED.isdisjoint(said):
         match = _ASKED.search(text)
         if match:
             return BY_NAME[match[match.lastindex or 0]]
-    if text.isascii() or _DENSE_NAMED.search(text) is None:
+    if highest < _FIRST_DENSE_NAME or _DENSE_NAMED.search(text) is None:
         return None
     match = _ASKED_DENSE.search(text)
     return BY_NAME[match[match.lastindex or 0]] if match else None

@@ -6,9 +6,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-WORD: Final = re.compile(r"[^\W\d_]+(?:[+#]+|')?")
-"""A word in lower-cased text; ``c++`` and ``c#`` keep their signs."""
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -27,6 +24,16 @@ CODE_NAMES: Final = _words(
     pytest junit maven gradle cmake makefile ansi utf ascii oop crud mutex array arrays subarray
     substring substrings nums hashmap dataframe stacktrace traceback codebase localhost dropdown
     middleware boolean pointer pointers async regexes iterator kwargs struct
+    flexbox tailwind usestate useeffect usememo useref jsx tsx nextjs nuxt vite yarn pnpm conda rustc clippy
+    eslint linter polyfill debounce memoize memoization localstorage iframe cors jwt oauth webhook websocket
+    websockets grpc protobuf kafka rabbitmq elasticsearch grafana prometheus jenkins gitlab bitbucket rebase
+    submodule monorepo dotfiles shebang heredoc symlink symlinks systemd systemctl cronjob cronjobs
+    logrotate iptables rsync curl wget sudo chmod chown ssh tmux vim neovim emacs vscode xcode gdb valgrind
+    strace segfault deadlock semaphore malloc realloc printf println enum enums typedef tuples goroutines
+    mutexes threadpool typeerror valueerror keyerror modulenotfounderror importerror nullpointerexception
+    indexerror undefined playwright rspec mypy pylint sqlalchemy mongoose hadoop airflow swiftui laravel
+    symfony nestjs openapi dijkstra quicksort mergesort heapsort bfs dfs btree leetcode codegen transpile
+    minify webassembly wasm arduino fpga mqtt autohotkey
     """
 )
 
@@ -142,13 +149,14 @@ MATH_WORDS: Final = _words(
     per ages older younger faster slower length width height weight cost price sold gain altogether
     remaining left irrational rational odd even positive negative number numbers maximum minimum least
     greatest boys girls coins dice marbles deck bijection
+    injective surjective bijective countable pentagon heptagon octagon nonagon decagon diagonals
+    eigenvectors odds numerator denominator compounded
     """
 )
-MATH_COUNT: Final = re.compile(
-    r"\bhow (?:many|much|far|long|old|tall|fast|large)\b|\b(?:at|in|by|to|for) what\b"
-)
-# It begins with what a search can skip to, as "explain how" is frequent.
+# These begin with what a search can skip to, as their words are frequent.
+MATH_COUNT: Final = re.compile(r"how (?<=\bhow )(?:many|much|far|long|old|tall|fast|large)\b")
 MATH_IN_HOW: Final = re.compile(r"in how(?<=\bin how)\b")
+MATH_AT_WHAT: Final = (" at what ", " in what ", " by what ", " to what ", " for what ")
 MATH_TASK: Final = re.compile(
     r"\bwhat (?:is|was|are|will be|would be|were) (?:the |his |her |their |its |"
     r"an? )?(?:\w+ ){0,3}?(?:value|values|sum|area|volume|probability|average|mean|median|product|"
@@ -168,7 +176,7 @@ MATH_TASK: Final = re.compile(
 MATH_MORE: Final = re.compile(r"how (?<=\bhow )(?:\w+ )?(?:more|less|fewer)\b")
 # Tasks that only mathematics has, so that no number is needed.
 MATH_SURE: Final = re.compile(
-    r"\b(?:prov(?:e|ing) (?:that|the|using|by|it)\b|show that (?:the|every|any|there|if|a|it|\S*\$)|"
+    r"\b(?:prov(?:e|ing) (?:that|the|there|using|by|it)\b|show that (?:the|every|any|there|if|a|it|\S*\$)|"
     r"square roots?\b|antiderivatives?\b|derivative of\b|integral of\b|integrate\b|differentiate\b|"
     r"how many (?:ways|different|distinct|zeros|digits|integers|subsets|permutations)|"
     r"probability (?:of|that)\b|find the limits?\b|"

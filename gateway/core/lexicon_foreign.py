@@ -18,7 +18,8 @@ WORDS: Final = {
     any: lambda regex react angular spring node nodejs flutter swift rust ruby perl vba frontend backend
     any: endpoint* nginx ssh curl quicksort mergesort bubblesort palindrom* palíndrom* palindróm* compiler
     any: exception framework* plugin* widget* login server* container* cache index web_scrap* bot
-    any: telegram-bot
+    any: telegram-bot commit* render* react docker* cronjob* usestate useeffect flexbox webhook* localhost
+    any: fetch deploy* debounce dockerfile kubernetes
     de: algorithm* rekursi* schleife* sortier* quellcode* quelltext* programmier* kompilier* datenbank*
     de: zeichenkette* zeichenfolge* datenstruktur* regulär* verkettete* binärbaum* binäre* kommandozeile*
     de: befehlszeile* dekorator* speicherleck* parsen parst skript* debugg* codezeile* unittest*
@@ -61,6 +62,7 @@ WORDS: Final = {
     vi: danh_sách_liên_kết cây_nhị_phân dòng_lệnh biên_dịch truy_vấn con_trỏ mảng tập_lệnh đoạn_mã
     ca: algorism* recursi* bucle* expressió_regular base_de_dades cadena_de
     sw: algorithimu msimbo programu
+    ru: регулярк* коммит* рендер* репозитор* деплой* фреймворк* докер*
     ru: алгоритм* рекурс* цикл* сортиров* отсортир* исходный_код исходного_кода программир* база_данных
     ru: базы_данных базе_данных регулярн* скрипт* компил* указател* связный_список связного_списка бинарн*
     ru: двоичн* массив* отлад* командной_строк* декоратор* итерац* питон* многопоточ* утечка_памяти

@@ -81,11 +81,7 @@ CODE_ORDER: Final = Keyed(
     recursively append create kill mount set sort check extract
     """,
 )
-MATH_COUNT: Final = Keyed(
-    lexicon.MATH_COUNT,
-    "how & many much far long old tall fast large",
-    "what & at in by to for",
-)
+MATH_COUNT: Final = Keyed(lexicon.MATH_COUNT, "how & many much far long old tall fast large")
 MATH_IN_HOW: Final = Keyed(lexicon.MATH_IN_HOW, "in & how")
 MATH_TASK: Final = Keyed(
     lexicon.MATH_TASK,
@@ -103,7 +99,7 @@ MATH_TASK: Final = Keyed(
 MATH_MORE: Final = Keyed(lexicon.MATH_MORE, "how & more less fewer")
 MATH_SURE: Final = Keyed(
     lexicon.MATH_SURE,
-    "prove proving & that the using by it",
+    "prove proving & that the there using by it",
     "show & that",
     "square & root roots",
     "integrate differentiate antiderivative antiderivatives simplest factor factorise factorize",
@@ -181,16 +177,13 @@ TRANSLATION: Final = Keyed(
 )
 PLAIN_ORDER: Final = Keyed(
     lexicon_tools.PLAIN_ORDER,
-    """
-    not don dont without need never
-    & run running use using call calling send sending book search searching execute touch touching look
-    open check tool tools
-    """,
     "just & show tell explain answer guess",
     "what & can",
     "from & memory",
     "own & words",
-    "thanks thank cheers great perfect",
+)
+DECLINED: Final = Keyed(
+    lexicon_tools.DECLINED, parts=("do not ", "don't ", "dont ", "without ", "no need to ", "never ")
 )
 SWITCH: Final = Keyed(
     lexicon_tools.SWITCH,
@@ -209,22 +202,16 @@ TOOL_ASKED: Final = Keyed(
 )
 TOOL_ACTION: Final = Keyed(
     lexicon_tools.TOOL_ACTION,
-    """
-    book order send set turn play schedule remind search lookup find fetch get check cancel add delete remove
-    update change create show call track put move reschedule tell let reserve buy convert retrieve list open
-    close start stop post pay transfer register upload download run log browse recommend generate apply
-    locate rent verify query provide need
-    """,
     "look & up",
     "give help & me",
     "looking & for",
     "want & to",
-    "would & like",
     "can could & you",
     "use using & the",
     "am & i",
+    sure=lexicon_tools.DEEDS,
 )
-ASKED_BACK: Final = Keyed(lexicon_tools.ASKED_BACK, parts=("?", "please ", "need ", "require "))
+ASKED_BACK: Final = Keyed(lexicon_tools.ASKED_BACK, parts=("please ", "need ", "require "))
 TOOL_TEXT: Final = Keyed(
     lexicon_tools.TOOL_TEXT,
     parts=("tool", "action", "function", "apis", '"arguments"', '"parameters"'),
@@ -244,7 +231,7 @@ def _numbered() -> dict[str, int]:
     bits: dict[str, int] = {}
     of_side: dict[frozenset[str], int] = {}
     for keyed in ALL:
-        for sides in keyed.clauses:
+        for sides in (*keyed.clauses, *([(keyed.sure,)] if keyed.sure else [])):
             for side in sides:
                 bit = of_side.setdefault(side, 1 << len(of_side))
                 bits |= {word: bits.get(word, 0) | bit for word in side}

@@ -11,10 +11,11 @@ TOOL_ASKED: Final = re.compile(
     r"plugin|database)\b"
 )
 # A message about the answer before it ...
-FOLLOWS: Final = re.compile(
-    r"\b(?:it|its|this|that|instead|also|now|again|same|lines?|errors?|add|change|modify|extend|handle|"
-    r"version|faster|shorter|tests?|comments?)\b"
-)
+_FOLLOWING: Final = """
+it its this that instead also now again same line lines error errors add change modify extend handle version
+faster shorter test tests comment comments
+"""
+FOLLOWS: Final = frozenset(_FOLLOWING.split())
 # ... or away from it.
 SWITCH: Final = re.compile(
     r"\b(?:unrelated|something else|another (?:question|topic|thing)|different (?:question|topic|thing)|"
@@ -24,7 +25,7 @@ SWITCH: Final = re.compile(
 # The assistant asked for something that it needs.
 ASKED_BACK: Final = re.compile(
     r"\b(?:please (?:provide|tell|give|specify|share|enter|confirm|let me know)\b|(?:need|"
-    r"require) (?:your|the|a|some)\b)|\?\s*$"
+    r"require) (?:your|the|a|some)\b)"
 )
 # Tools described as text, and how to call them.
 TOOL_TEXT: Final = re.compile(
@@ -39,21 +40,25 @@ CONTEXT: Final = re.compile(
     r"sources?)\s?\W",
     re.MULTILINE,
 )
-# Verbs with which somebody orders a deed rather than a text.
+# Verbs with which somebody orders a deed rather than a text, and what else does.
+DEEDS: Final = """
+book order send set turn play schedule remind search lookup find fetch get check cancel add delete remove
+update change create show call track put move reschedule tell let reserve buy convert retrieve list open
+close start stop post pay transfer register upload download run log browse recommend generate apply locate
+rent verify query provide need
+"""
 TOOL_ACTION: Final = re.compile(
-    r"\b(?:book|order|send|set|turn|play|schedule|remind|search|look up|lookup|find|fetch|get|check|"
-    r"cancel|add|delete|remove|update|change|create|show|call|track|put|move|reschedule|tell|let|"
-    r"reserve|buy|convert|retrieve|list|open|close|start|stop|post|pay|transfer|register|upload|"
-    r"download|run|log|browse|recommend|generate|apply|locate|rent|verify|query|provide|tell me|give me|"
-    r"need|looking for|help me|want to|would like|can you|could you|use the|using the|am i)\b"
+    r"\b(?:look up|give me|looking for|help me|want to|can you|could you|use the|using the|am i)\b"
 )
 # Words that ask for text although tools are there, or forbid their use.
-PLAIN_ORDER: Final = re.compile(
-    r"\b(?:(?:do not|don't|dont|without|no need to|never) (?:run|running|use|using|call|calling|send|"
-    r"sending|book|search|searching|execute|touch|touching|look|open|check|the tools?|any tools?)\b|"
-    r"just (?:show|tell|explain|answer|guess)\b|what can you do\b|from memory\b|in your own words\b)"
-    r"|^\W*(?:thanks|thank you|cheers|great|perfect|ok thanks)\b"
+DECLINED: Final = re.compile(
+    r"\b(?:do not|don't|dont|without|no need to|never) (?:run|running|use|using|call|calling|send|"
+    r"sending|book|search|searching|execute|touch|touching|look|open|check|the tools?|any tools?)\b"
 )
+PLAIN_ORDER: Final = re.compile(
+    r"\b(?:just (?:show|tell|explain|answer|guess)|what can you do|from memory|in your own words)\b"
+)
+THANKS: Final = re.compile(r"\W*(?:thanks|thank you|cheers|great|perfect|ok thanks)\b")
 # Beginnings that ask for text.
 PLAIN_REQUEST: Final = re.compile(
     r"^(?:please )?(?:explain|describe|why|write|compose|discuss|compare|what is the difference|"

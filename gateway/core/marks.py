@@ -9,23 +9,16 @@ from gateway.core import foreign, lexicon, lexicon_keys, lexicon_tools, signs
 from gateway.core.language import ENGLISH
 from gateway.core.loops import NOTHING, Loop
 from gateway.core.memo import remembered
+from gateway.core.reading import HEAD_CHARS, TAIL_CHARS, ends
 from gateway.core.signs import any_of
 from gateway.core.values import value
-from gateway.core.words import Scan, letters, scan
+from gateway.core.words import letters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gateway.core.features import Tool, Turn
-
-HEAD_CHARS: Final = 500
-"""What is read of the beginning of a text: the task is usually named there."""
-
-TAIL_CHARS: Final = 200
-"""What is read of its end: the other place where the task is named."""
-
-ASK_CHARS: Final = 160
-"""Of the head and of the tail, where the request itself is looked for rather than the text it is about."""
+    from gateway.core.reading import Reading
 
 _STEM_CHARS: Final = 4
 _TOOL_CHARS: Final = 4000
@@ -142,10 +135,6 @@ class Marks:
         return self.loop.turns
 
 
-def _ends(text: str, head: int, tail: int) -> str:
-    return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
-
-
 def _content(said: frozenset[str]) -> frozenset[str]:
     """The stems of the words that carry meaning."""
     return frozenset(word[:_STEM_CHARS] for word in said - _COMMON if len(word) > 2)
@@ -228,40 +217,6 @@ def _system(text: str) -> _System:
     )
 
 
-@value(frozen=True, slots=True)
-class Reading:
-    """What is read of the last user message, taken apart once.
-
-    Attributes:
-        seen: Its head and tail, in lower case.
-        ask: Where the request itself is looked for: the head and the tail of that.
-        asked: The runs of letters of that ...
-        said: ... and those of all that is seen.
-        first: Those that tell the language, in order: all of a short text, or those of the head.
-        first_chars: How many characters they are from.
-    """
-
-    seen: Scan
-    ask: str
-    asked: frozenset[str]
-    said: frozenset[str]
-    first: list[str]
-    first_chars: int
-
-
-def reading(text: str) -> Reading:
-    """Takes a text apart."""
-    seen = scan(_ends(text, HEAD_CHARS, TAIL_CHARS).lower())
-    if len(seen.text) <= 2 * ASK_CHARS:
-        runs = seen.runs()
-        said = frozenset(runs)
-        return Reading(seen, seen.text, said, said, runs, len(seen.text))
-    head = seen.runs(0, ASK_CHARS)
-    asked = frozenset(head).union(seen.runs(-ASK_CHARS))
-    said = asked.union(seen.runs(ASK_CHARS, -ASK_CHARS))
-    return Reading(seen, _ends(seen.text, ASK_CHARS, ASK_CHARS), asked, said, head, ASK_CHARS)
-
-
 def read(
     last: Turn,
     reading: Reading,
@@ -287,7 +242,7 @@ def read(
     listed = _LISTED & reading.said
     keys = lexicon_keys.look(listed & asked)
     other = foreign.NOTHING if language in ENGLISH else foreign.read(ask, asked, reading.seen.highest)
-    before = _system(_ends(system, HEAD_CHARS, TAIL_CHARS)) if system else _NO_SYSTEM
+    before = _system(ends(system, HEAD_CHARS, TAIL_CHARS)) if system else _NO_SYSTEM
     offer = _offer(ask, asked, keys, tools, foreign_action=other.tool_action)
     fences = last.text.count("```")
     return Marks(

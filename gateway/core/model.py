@@ -153,7 +153,7 @@ class TrainedClassifier:
 
     def _logits(self, view: RequestView, row: NDArray[np.float32]) -> list[float]:
         read = grams.read(view)
-        cells = self._rows[read.buckets].view(np.int8).reshape(-1, _PACKED).astype(np.float32)
+        cells = self._rows.take(read.buckets).view(np.int8).reshape(-1, _PACKED).astype(np.float32)
         hashed, beside = (read.weights @ cells).tolist(), (row @ self._weights).tolist()
         # So few numbers are put together faster one by one; of the first ones the last column is unused.
         columns = zip(hashed, self._scales, beside, self._bias, strict=False)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from gateway.core.marks import Marks
 
 _COUNTS: Final = (
-    "fences", "code_syntax", "code_names", "code_words", "latex", "latex_text", "numbers", "operators",
-    "math_words", "tool_overlap", "tool_name_overlap", "tool_turns", "other_code", "other_math",
+    "fences", "code_syntax", "identifiers", "ticks", "code_names", "code_words", "latex", "latex_text",
+    "numbers", "operators", "math_words", "tool_overlap", "tool_name_overlap", "tool_turns", "other_code",
+    "other_math",
 )  # fmt: skip
 _FLAGS: Final = (
     "code_request", "code_in", "code_task", "math_count", "math_task", "math_other", "math_sure", "text_task",

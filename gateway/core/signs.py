@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.core import lexicon
+from gateway.core.words import single_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,24 @@ def any_of(signs: Sequence[str], text: str) -> bool:
         if sign in text:
             return True
     return False
+
+
+def _shapes() -> bytes:
+    """Of each byte of Latin-1: whether it is a small letter, a capital, a stroke below, or something else."""
+    chars = map(chr, range(256))
+    return "".join(
+        "a" if c.islower() else "A" if c.isupper() else c if c == "_" else " " for c in chars
+    ).encode()
+
+
+_SHAPES: Final = _shapes()
+
+
+def identifiers(text: str) -> int:
+    """How many spots of names as programs have them a text holds: ``useState``, ``max_tokens``."""
+    raw = single_bytes(text)
+    shapes = (text.encode("ascii", "replace") if raw is None else raw).translate(_SHAPES)
+    return shapes.count(b"aA") + shapes.count(b"a_a")
 
 
 def formulas(text: str) -> int:

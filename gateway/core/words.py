@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gateway.core.values import value
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-_LONE: Final = frozenset({"'", "+", "++", "#"})
-_ASCII: Final = 128
+_BYTES: Final = 256
 UNITS: Final = 2**16
 """How many UTF-16 units there are."""
 
@@ -47,28 +48,6 @@ _DENSE: Final = EAST_ASIAN | _in_blocks("\u0e00\u0e7f\u1100\u11ff\uac00\ud7af")
 _FIRST_DENSE: Final = 0x0E00
 
 
-class Table:
-    """Which characters of a text are kept; all others become spaces, and those beyond the first 65,536."""
-
-    __slots__ = ("_of_ascii", "_of_dense", "_of_units")
-
-    def __init__(self, kept: NDArray[np.bool_]) -> None:
-        """Take a flag for each UTF-16 unit."""
-        self._of_units = np.where(kept & ~_DENSE, _UNITS, np.uint16(_SPACE))
-        self._of_dense = np.where(kept & _DENSE, _UNITS, np.uint16(_SPACE))
-        self._of_ascii = self._of_units[:_ASCII].astype(np.uint8).tobytes().ljust(256)
-
-    def apart(self, text: str) -> list[str]:
-        """What stands between spaces, or between a dense script and another one."""
-        if text.isascii():
-            return text.encode().translate(self._of_ascii).decode().split()
-        read = units(text)
-        found = utf_16_le_decode(self._of_units.take(read).tobytes())[0].split()
-        if np.maximum.reduce(read) >= _FIRST_DENSE:
-            found += utf_16_le_decode(self._of_dense.take(read).tobytes())[0].split()
-        return found
-
-
 def units(text: str) -> NDArray[np.uint16]:
     """The UTF-16 units of a text."""
     return np.frombuffer(utf_16_le_encode(text, "surrogatepass")[0], np.uint16)
@@ -76,42 +55,76 @@ def units(text: str) -> NDArray[np.uint16]:
 
 _DECIMAL: Final = _those(str.isdecimal)
 _LETTER: Final = _those(str.isalnum) & ~_DECIMAL
-_OF_LETTERS: Final = Table(_LETTER)
-_OF_WORDS: Final = Table(_LETTER | _are("'+#"))
+_SPARSE: Final = np.where(_LETTER & ~_DENSE, _UNITS, np.uint16(_SPACE))
+_CLOSE: Final = np.where(_LETTER & _DENSE, _UNITS, np.uint16(_SPACE))
+_LETTERS_OF_BYTES: Final = _SPARSE[:_BYTES].astype(np.uint8).tobytes()
 _FIGURES: Final = np.where(_DECIMAL, _ZERO, np.where(_are(".,"), _POINT, _SPACE)).astype(np.uint8)
-_FIGURES_OF_ASCII: Final = _FIGURES[:_ASCII].tobytes().ljust(256)
+_FIGURES_OF_BYTES: Final = _FIGURES[:_BYTES].tobytes()
+_ASCII: Final = bytes(range(128))
+
+
+@value(frozen=True, slots=True)
+class Scan:
+    """A text taken apart once, for all that look at its words.
+
+    Attributes:
+        text: The text.
+        units: Its UTF-16 units; None where each is a byte.
+        highest: The highest of them, or 127 where all are ASCII, or 255 where all are bytes.
+        spaced: All but letters is a space, a space for each unit; so are letters of dense scripts ...
+        dense: ... which are here, where there are any.
+        numbers: How often :data:`gateway.core.lexicon.NUMBER` is found.
+    """
+
+    text: str
+    units: NDArray[np.uint16] | None
+    highest: int
+    spaced: str
+    dense: str
+    numbers: int
+
+    def runs(self, begin: int = 0, end: int | None = None) -> list[str]:
+        """What stands between spaces, or between a dense script and another one, from unit to unit."""
+        found = self.spaced[begin:end].split()
+        return found + self.dense[begin:end].split() if self.dense else found
+
+    def beyond_ascii(self, end: int) -> str:
+        """What is no ASCII of so many units."""
+        if self.highest < len(_ASCII):
+            return ""
+        if self.units is None:
+            return self.text[:end].encode("latin-1").translate(None, _ASCII).decode("latin-1")
+        units = self.units[:end]
+        return units[units >= len(_ASCII)].tobytes().decode("utf-16-le", "surrogatepass")
+
+
+def single_bytes(text: str) -> bytes | None:
+    """A text of the first 256 characters as bytes, which are looked up in a fifth of the time."""
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        return None
+
+
+def scan(text: str) -> Scan:
+    """Takes a text apart."""
+    if (raw := single_bytes(text)) is not None:
+        spaced = raw.translate(_LETTERS_OF_BYTES).decode("latin-1")
+        figures = _figures(raw.translate(_FIGURES_OF_BYTES))
+        return Scan(text, None, 127 if text.isascii() else 255, spaced, "", figures)
+    read = units(text)
+    highest = int(np.maximum.reduce(read))
+    spaced = utf_16_le_decode(_SPARSE.take(read).tobytes())[0]
+    dense = utf_16_le_decode(_CLOSE.take(read).tobytes())[0] if highest >= _FIRST_DENSE else ""
+    return Scan(text, read, highest, spaced, dense, _figures(_FIGURES.take(read).tobytes()))
+
+
+def _figures(figures: bytes) -> int:
+    # Twice, for a single pass leaves the second point of "0.0.0".
+    joined = figures.replace(b"0.0", b"000").replace(b"0.0", b"000")
+    return len(joined.replace(b".", b" ").split())
 
 
 def letters(text: str) -> frozenset[str]:
     """Every run of letters."""
-    return frozenset(_OF_LETTERS.apart(text))
-
-
-def words(text: str, said: frozenset[str] | None = None) -> frozenset[str]:
-    """Every word as :data:`gateway.core.lexicon.WORD` finds it, apart where a dense script begins or ends.
-
-    Args:
-        text: In lower case.
-        said: Its runs of letters, where they are known.
-    """
-    quoted, added, numbered = "'" in text, "+" in text, "#" in text
-    if not (quoted or added or numbered):
-        return letters(text) if said is None else said
-    if quoted:
-        text = text.replace("'", "' ")
-    if added:
-        text = text.replace("+", "+ ").replace("+ + ", "++ ")
-    if numbered:
-        text = text.replace("#", "# ")
-    return frozenset(_OF_WORDS.apart(text)) - _LONE
-
-
-def numbers(text: str) -> int:
-    """How often :data:`gateway.core.lexicon.NUMBER` is found."""
-    if text.isascii():
-        figures = text.encode().translate(_FIGURES_OF_ASCII)
-    else:
-        figures = _FIGURES.take(units(text)).tobytes()
-    # Twice, for a single pass leaves the second point of "0.0.0".
-    joined = figures.replace(b"0.0", b"000").replace(b"0.0", b"000")
-    return len(joined.replace(b".", b" ").split())
+    return frozenset(scan(text).runs())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gateway.training.corpus import Row
 
-VERSION: Final = "linear-2"
+VERSION: Final = "linear-3"
 SEED: Final = 11
 
 _VARIATION_WEIGHTS: Final = {
@@ -39,7 +39,8 @@ _RIDGE: Final = (1e-3, 1e-4)
 _LANGUAGE_RIDGE: Final = (1e-4, 1e-4)
 _FOLDS: Final = 4
 _SURE: Final = 0.99
-_TEMPERATURES: Final = (1.0, 1.0)
+_TEMPERATURES: Final = (0.85, 1.0)
+"""Chosen on dev: without it the content head is a little less sure than it is right."""
 _LARGEST: Final = 127
 
 

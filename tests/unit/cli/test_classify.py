@@ -76,7 +76,7 @@ def test_each_line_has_its_label_and_reason(file: str) -> None:
     lines = document(file)["lines"]
     assert [one["found"] for one in lines] == ["code", "multilingual", "chat", "math"]
     assert (lines[0]["id"], lines[0]["line"], lines[1]["language"]) == ("r1", 1, "fr")
-    assert "rule code_asked" in lines[0]["reason"]
+    assert "code request" in lines[0]["reason"]
 
 
 def test_lines_without_labels_are_classified_and_not_scored() -> None:

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.foreign import NOTHING, Foreign, read
-from gateway.core.words import letters
+from gateway.core.words import letters, scan
 
 
 def found(text: str) -> Foreign:
-    return read(text, letters(text))
+    return read(text, letters(text), scan(text).highest)
 
 
 @pytest.mark.parametrize(

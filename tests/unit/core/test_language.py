@@ -59,6 +59,12 @@ def test_a_quoted_word_of_another_script_does_not_decide() -> None:
     assert detect("What does the greeting 你好 mean when it is said to a stranger in the street?") == "en"
 
 
+def test_a_letter_alone_is_a_word_only_where_there_are_no_numbers() -> None:
+    assert detect("calma y paz") == UNKNOWN
+    assert detect("¿calma y paz?") == "es"
+    assert detect("y = 2x + e, o - a = 5") == UNKNOWN
+
+
 def test_single_letters_are_no_evidence() -> None:
     assert detect("y = 2x - 5, y = -x + 3") == UNKNOWN
 

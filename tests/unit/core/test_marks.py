@@ -4,8 +4,8 @@ import pytest
 
 from gateway.core.features import Tool, Turn
 from gateway.core.loops import NOTHING
-from gateway.core.marks import HEAD_CHARS, TAIL_CHARS, Marks, read, sample
-from gateway.core.words import letters
+from gateway.core.marks import Marks, read
+from gateway.core.reading import ASK_CHARS, HEAD_CHARS, TAIL_CHARS, reading
 
 WEATHER = Tool("getWeather", "Current temperature of a city")
 
@@ -19,11 +19,9 @@ def marks(
     answer: str = "",
     tools: tuple[Tool, ...] = (),
 ) -> Marks:
-    ends = sample(text)
     return read(
         Turn("user", text, len(text) + left_out),
-        ends,
-        letters(ends),
+        reading(text),
         language=language,
         system=system,
         answer=answer,
@@ -53,13 +51,23 @@ def test_an_empty_message_has_no_marks() -> None:
         ("2 + 2 = 4 and 5 > 3", {"operators": 3}),
         ("the radius of the circle", {"math_words": 2}),
         ("how many apples are left", {"math_count": True}),
+        ("At what speed does it go", {"math_count": True}),
+        ("explain in how many days", {"math_count": True}),
+        ("in whatever way, what for", {"math_count": False}),
         ("what is the value of it", {"math_task": True}),
         ("Prove that it is finite", {"math_sure": True}),
         ("Summarize this article", {"text_task": True}),
         ("Write a short story about a lighthouse", {"creative": True}),
         ("Translate this, please", {"translation": True}),
         ("Where is it?", {"question": True}),
-        ("Don't send anything", {"plain_order": True}),
+        ("Thanks a lot!", {"plain_order": True}),
+        ("Don't send anything", {"plain_order": False}),
+        ("Why is useState called twice in MyForm?", {"identifiers": 2}),
+        ("set max_tokens, n_ and _x to 1", {"identifiers": 1}),
+        ("\u201cuseState\u201d and größeÜber", {"identifiers": 1}),
+        ("useState and größeÜber", {"identifiers": 2}),
+        ("what is `x` and ``` `y` ``` and `z", {"ticks": 2}),
+        ("C++ or C#, or C", {"code_names": 2}),
         ("Explain the tides", {"plain_request": True}),
     ],
 )
@@ -160,3 +168,15 @@ def test_notices_that_the_assistant_asked_for_something() -> None:
 )  # fmt: skip
 def test_every_sign_of_code_is_seen_alone(sign: str) -> None:
     assert marks(f"look at {sign}").code_syntax > 0
+
+
+def test_tools_that_are_there_may_be_declined() -> None:
+    assert marks("Don't send anything", tools=(WEATHER,)).plain_order
+    assert marks("Don't send anything", system="Call the following tools").plain_order
+
+
+def test_words_of_the_middle_count_and_are_not_asked_for() -> None:
+    filler = "Es war einmal ein kleiner Bach, der floss. " * 4
+    assert len(filler) > ASK_CHARS
+    found = marks(f"{filler} Write a python function, radius. {filler}")
+    assert (found.code_names, found.math_words, found.code_request) == (1, 1, False)

@@ -60,8 +60,8 @@ def new_source(row: Row) -> bool:
 
 def test_labels_of_sources_that_are_new() -> None:
     scores = score(guesses(new_source))
-    assert scores.accuracy >= 0.94
-    assert scores.macro_f1 >= 0.94
+    assert scores.accuracy >= 0.95
+    assert scores.macro_f1 >= 0.95
 
 
 def test_rows_made_to_mislead() -> None:
@@ -71,19 +71,19 @@ def test_rows_made_to_mislead() -> None:
 
 def test_tools_are_declared_and_not_needed_or_needed() -> None:
     assert accuracy(lambda row: row.get("hard") == "tools_declared_plain_output") >= 0.80
-    assert score(guesses(lambda row: True)).per_class["tool_use"].recall >= 0.94
+    assert score(guesses(lambda row: True)).per_class["tool_use"].recall >= 0.96
 
 
 def test_mathematics_and_code_in_other_languages_stay_what_they_are() -> None:
     foreign = guesses(lambda row: row["label"] in {"math", "code"} and row["language"] not in {"en", "und"})
     assert len(foreign) >= 60
-    assert score(foreign).accuracy >= 0.94
+    assert score(foreign).accuracy >= 0.95
     assert sum(guess.label == "multilingual" for guess in foreign) <= 3
 
 
 def test_confidence_is_the_share_of_right_labels() -> None:
     found = guesses(new_source)
-    assert score(found).calibration_error <= 0.05
+    assert score(found).calibration_error <= 0.04
     share, right = covered(found, 0.6)
     assert share >= 0.9
     assert right >= 0.94

@@ -1,7 +1,9 @@
 """The shipped classifier on requests written afterwards, apart from the data, to find its limits.
 
 The fresh ones are for looking only: who trains on them, or chooses words by them, has no measure left. Those of
-``dev_languages.jsonl`` were written to choose words and weights by. The floors are what the model reaches.
+``dev_languages.jsonl`` were written to choose words and weights by. Of ``short_requests.jsonl`` the first showed which
+kinds of requests failed, and the second which words were missing; the third came after all that. The floors are
+what the model reaches.
 """
 
 from __future__ import annotations
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 FRESH: Final = FIXTURES / "fresh_requests.jsonl"
 LANGUAGES: Final = FIXTURES / "dev_languages.jsonl"
+SHORT: Final = FIXTURES / "short_requests.jsonl"
 REWORDED: Final = 0.45
 """Share of character 5-grams in common; short requests of one form ("Как отсортировать …?") come close to it."""
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def guessed(file: Path) -> list[tuple[Row, Classification]]:
     classifier = models.trained()
 
@@ -57,9 +60,14 @@ def calibration_error(file: Path) -> float:
     ).calibration_error
 
 
-@pytest.mark.parametrize(("kind", "floor"), [("mixed", 0.88), ("foreign", 0.93), ("tools", 0.82)])
+@pytest.mark.parametrize(("kind", "floor"), [("mixed", 0.90), ("foreign", 0.96), ("tools", 0.82)])
 def test_most_fresh_ones_are_right(kind: str, floor: float) -> None:
     assert right(FRESH, lambda row: row["kind"] == kind) >= floor
+
+
+@pytest.mark.parametrize("kind", ["first", "second", "third"])
+def test_most_short_ones_are_right(kind: str) -> None:
+    assert right(SHORT, lambda row: row["kind"] == kind) >= 0.92
 
 
 def test_most_loops_of_agents_go_on_or_end_as_they_should() -> None:
@@ -78,13 +86,13 @@ def test_confidence_stays_true(file: Path, most: float) -> None:
     assert calibration_error(file) <= most
 
 
-@pytest.mark.parametrize("file", [FRESH, LANGUAGES], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [FRESH, LANGUAGES, SHORT], ids=lambda file: file.name)
 def test_none_of_them_is_trained_on(file: Path) -> None:
     trained = {asked(row) for one in WRITTEN for row in read(one)}
     assert trained.isdisjoint(asked(row) for row in read(file))
 
 
-@pytest.mark.parametrize("file", [FRESH, LANGUAGES], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [FRESH, LANGUAGES, SHORT], ids=lambda file: file.name)
 def test_none_of_them_is_trained_on_in_other_words_where_it_came_first(file: Path) -> None:
     later = [grams(asked(row)) for one in WRITTEN if one.name.startswith("own_") for row in read(one)]
     mine = [(row["id"], grams(asked(row))) for row in read(file)]

@@ -50,12 +50,12 @@ def learnt() -> LearntLabels:
 
 def found(learnt: LearntLabels, text: str) -> str:
     view = asked(text)
-    return classify(view, extract(view), ClassifierSettings(examples=learnt), Coder()).label
+    return classify(view, extract(view), ClassifierSettings(threshold=0.4, examples=learnt), Coder()).label
 
 
 def test_labels_of_ones_own_are_learnt_from_a_few_examples(learnt: LearntLabels) -> None:
     assert learnt.names == ("legal", "sql")
-    assert found(learnt, "Review the termination clause of my gym contract.") == "legal"
+    assert found(learnt, "Review the termination clause of my dance contract.") == "legal"
     assert found(learnt, "SELECT total FROM orders WHERE year = 2021 is slow") == "sql"
     assert found(learnt, "Tell me something nice about the weather.") == "chat"
 
