@@ -37,10 +37,14 @@ class Read:
     Attributes:
         header: What is measured, as it was given.
         rounds: Those that count, each with its samples.
+        lost: Rounds that ended and do not count, for lines before their end cannot be read.
+        damaged: Whether a line since the last end of a round cannot be read.
     """
 
     header: dict[str, Any] = field(default_factory=dict)
     rounds: list[tuple[Round, list[Sample]]] = field(default_factory=list)
+    lost: int = 0
+    damaged: bool = False
 
 
 class Log:
@@ -151,9 +155,11 @@ def read(path: Path) -> Read | None:
             kind = content.pop("kind")
             _take(kind, content, found, pending)
         except (ValueError, KeyError, TypeError, AttributeError):
-            # A line that a crash cut off is the last one of its run: nothing that counts depends on it.
             if number == 1:
                 raise UnusableLogError(f"{path} is no file of a sweep; name another folder") from None
+            # A line that a crash cut off is the last one of its run: nothing that counts depends on it.
+            # Any other one may be of the round that ends next.
+            found.damaged = True
     return found if found.header else None
 
 
@@ -170,9 +176,15 @@ def _take(
             pending.setdefault((one.cell, one.round), []).append(one)
         case "round":
             finished = Round.from_json(content)
-            found.rounds.append((finished, pending.pop((finished.cell, finished.number), [])))
+            samples = pending.pop((finished.cell, finished.number), [])
+            if found.damaged or not samples:
+                found.lost += 1
+            else:
+                found.rounds.append((finished, samples))
+            found.damaged = False
         case "resumed":
             pending.clear()
+            found.damaged = False
             if more := content.get("prompts"):
                 found.header["prompts"] = {**found.header.get("prompts", {}), **more}
         case "broken":

@@ -100,6 +100,10 @@ class Results:
         """Rounds that a cell has."""
         return len(self._rounds.get(cell, ()))
 
+    def next_number(self, cell: Cell) -> int:
+        """What its next round is called: one more than the last, for some may have been lost."""
+        return max((one.number for one in self._rounds.get(cell, ())), default=-1) + 1
+
     @property
     def total_rounds(self) -> int:
         """Rounds of all cells."""

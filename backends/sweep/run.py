@@ -195,7 +195,7 @@ class Sweep:
             self._spent += self.clock() - began
 
     async def _round(self, measure: Measure, cell: Cell) -> None:
-        number = self.plan.results.rounds(cell)
+        number = self.plan.results.next_number(cell)
         self._say(f"{cell.candidate.label}: {cell.condition.label}, round {number + 1}")
         samples: list[Sample] = []
 

@@ -163,6 +163,9 @@ async def _run(asked: Asked, out: Path, made: Plan, shown: _Shown) -> tuple[bool
             else:
                 file.go_on(header["prompts"])
                 sweep.resume(read)
+                if read.lost:
+                    many = "1 round of it does" if read.lost == 1 else f"{read.lost} rounds of it do"
+                    complain(f"{out / SAMPLES} is damaged: {many} not count")
             settled = await sweep.run()
     return settled, sweep, machine
 

@@ -92,6 +92,18 @@ def test_another_sweep_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert "holds measurements of another target" in done.stderr
 
 
+def test_a_damaged_file_is_said_and_its_round_is_measured_again(tmp_path: Path) -> None:
+    assert run(*SIMULATED, "--rounds", 1, "--out", tmp_path).exit_code == 0
+    path, evidence = tmp_path / "samples.jsonl", tmp_path / "evidence.json"
+    before = evidence.read_text(encoding="utf-8")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:9], b"#" + lines[9], *lines[10:]]))
+    done = run(*SIMULATED, "--rounds", 1, "--out", tmp_path)
+    assert (done.exit_code, "is damaged: 1 round of it does not count" in done.stderr) == (0, True)
+    after = evidence.read_text(encoding="utf-8")
+    assert sorted(parse(after).measurements, key=repr) == sorted(parse(before).measurements, key=repr)
+
+
 def test_a_full_disk_ends_a_sweep_and_says_what_is_safe(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():

@@ -107,6 +107,28 @@ def test_what_a_later_run_adds_to_what_is_measured_is_read_with_it(tmp_path: Pat
     assert found.header["prompts"] == {"code short": "1", "chat short": "2"}
 
 
+def test_a_round_with_a_line_that_cannot_be_read_is_measured_again_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    first, second, third = (measured_round(MTP2, number=number) for number in range(3))
+    written(path, first, second, third)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[len(first[1]) + 5] = b"\x00\x00" + lines[len(first[1]) + 5][2:]
+    path.write_bytes(b"".join(lines))
+    found = log.read(path)
+    assert found is not None
+    assert found.rounds == [first, third]
+    assert found.lost == 1
+
+
+def test_a_round_of_which_no_request_is_left_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    first = measured_round(MTP2)
+    written(path, first, (first[0], []))
+    found = log.read(path)
+    assert found is not None
+    assert found.rounds == [first]
+
+
 def test_only_one_sweep_at_a_time_writes_to_a_file(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     with log.Log(path), pytest.raises(log.UnusableLogError, match="another sweep writes to"), log.Log(path):

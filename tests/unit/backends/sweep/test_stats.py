@@ -178,6 +178,11 @@ def test_percentiles_lie_between_the_values() -> None:
     assert percentile((1.0, 2.0, 4.0), 1.0) == 4.0
 
 
+def test_a_round_that_was_lost_does_not_give_its_successor_the_number_of_another() -> None:
+    found = results(measured_round(), measured_round(number=2))
+    assert (found.rounds(SLOW), found.next_number(SLOW), found.next_number(FAST)) == (2, 3, 0)
+
+
 def test_nothing_has_no_rate() -> None:
     assert ratio([]).rate is None
     assert measured(SLOW, []).rate is None
