@@ -1,11 +1,18 @@
+# ruff: noqa: RUF001 - letters of other alphabets are the subject
 from __future__ import annotations
 
 import json
 from importlib.resources import files
+from typing import Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway import models
-from gateway.core.features import RequestView, Turn, extract
+from gateway.core.classify import classify
+from gateway.core.features import WORKLOADS, RequestView, Tool, Turn, extract
 from gateway.core.model import Model
+from gateway.core.policy import ClassifierSettings
 from gateway.training.train import VERSION
 
 
@@ -30,3 +37,46 @@ def test_the_shipped_classifier_labels_what_anybody_would() -> None:
     }.items():
         view = RequestView(endpoint="chat", model="m", turns=(Turn("user", text, len(text)),))
         assert classifier.label(view, extract(view)).label == label
+
+
+ALPHABETS: Final = st.sampled_from(
+    [
+        "aZ_'`\n 0.,$\\",
+        "éß ¿²",
+        "Ж їҐ",
+        "漢かな 中",
+        "한 ",
+        "ไท",
+        "😀👩\u200d",
+        "\ud800\udfff a",
+        "İıſK",
+        "\x00\x85\u2028",
+        "ب א",
+        "𝑥𝟙",
+    ]
+)
+BORDERS: Final = st.sampled_from([0, 1, 3, 159, 160, 161, 319, 320, 321, 699, 700, 701, 1099, 1100, 1101])
+TEXTS: Final = st.builds(
+    lambda alphabets, length, at: ("".join(alphabets) * length)[at : at + length],
+    st.lists(ALPHABETS, min_size=1, max_size=3),
+    BORDERS,
+    st.integers(0, 9),
+)
+TURNS: Final = st.builds(
+    lambda role, text, calls: Turn(role, text, len(text), calls),
+    st.sampled_from(["user", "system", "assistant", "tool", "?"]),
+    TEXTS | st.text(),
+    st.booleans(),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(TURNS, max_size=5), st.lists(st.builds(Tool, TEXTS, TEXTS), max_size=2))
+def test_every_text_gets_a_label_and_probabilities(turns: list[Turn], tools: list[Tool]) -> None:
+    view = RequestView(endpoint="chat", model="m", turns=tuple(turns), tools=tuple(tools))
+    features = extract(view)
+    found = classify(view, features, ClassifierSettings(), models.trained())
+    assert found.label in WORKLOADS
+    assert 0 <= found.confidence <= 1 + 1e-9
+    assert not found.scores or abs(sum(found.scores.values()) - 1) < 1e-6
+    assert models.trained().reasons(view, features, found.label) is not None

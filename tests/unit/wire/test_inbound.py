@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
@@ -357,11 +357,13 @@ BODIES = st.dictionaries(st.sampled_from(KEYS.split()), JSON, max_size=8)
 MESSAGES = st.lists(BODIES | JSON, max_size=4)
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_never_raises_on_bytes(body: bytes) -> None:
     assert isinstance(view("chat", body, {}), RequestView | Malformed)
 
 
+@settings(deadline=None)
 @given(BODIES, MESSAGES)
 def test_never_raises_on_strange_shapes(body: dict[str, Any], messages: list[Any]) -> None:
     assert isinstance(view("chat", json.dumps(body).encode(), {}), RequestView | Malformed)
@@ -369,6 +371,7 @@ def test_never_raises_on_strange_shapes(body: dict[str, Any], messages: list[Any
     assert isinstance(view("chat", json.dumps(nested).encode(), {}), RequestView)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([b"x-session-id", b"x-specroute-workload", b"x-specroute-tenant"]), st.binary()
