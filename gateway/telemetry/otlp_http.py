@@ -112,6 +112,7 @@ class MetricSender(metric_exporter.OTLPMetricExporter):
     def __init__(self, url: str) -> None:
         self._to = Session(url)
         self._state = _State("metrics")
+        self._closed = False
         super().__init__(url, timeout=_SECONDS, session=self._to)
 
     def export(
@@ -122,10 +123,17 @@ class MetricSender(metric_exporter.OTLPMetricExporter):
     ) -> MetricExportResult:
         """Send, and again where that may help; blocks."""
         result = super().export(metrics_data, timeout_millis, **kwargs)
+        if self._closed:
+            return result
         sent = result is MetricExportResult.SUCCESS
         # To the library a redirect is a success, and it was not followed.
         self._state.tell(self._to.trouble or ("" if sent else "they could not be encoded or are too many"))
         return result
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:  # noqa: ANN401
+        """Try no more."""
+        self._closed = True
+        super().shutdown(timeout_millis, **kwargs)
 
 
 class Sender:

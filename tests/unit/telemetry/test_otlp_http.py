@@ -177,6 +177,9 @@ def test_metrics_that_cannot_be_sent_at_all_are_told_of_too(caplog: pytest.LogCa
     sender._max_request_size = 1
     sender.export(MetricsData([ResourceMetrics(Resource({"a": "b"}), [], "")]))
     sender.shutdown()
+    closed = MetricSender("http://127.0.0.1:9")
+    closed.shutdown()
+    closed.export(MetricsData([]))
     assert caplog.messages == ["metrics are not taken: they could not be encoded or are too many"]
 
 
