@@ -120,6 +120,7 @@ def sweep(
 
     Exit codes: 0 done; 1 no answer: no baseline, no disk, interrupted; 2 bad input.
     """
+    _go_together(result, recipe, methods, fleet, simulate, launch=launch)
     if result:
         _say(_imported(result, model, out, servers, mix, limit), as_json=as_json)
         return
@@ -162,6 +163,20 @@ def sweep(
     _say(sweeping(asked, out, quiet=as_json), as_json=as_json)
 
 
+def _go_together(
+    result: list[str], recipe: str, methods: str, fleet: Path | None, simulate: str, *, launch: bool
+) -> None:
+    """Refuse options that would be passed over in silence."""
+    if result and (recipe or fleet or simulate):
+        refuse("--result stands in place of measuring: leave --recipe, --fleet and --simulate out")
+    if not result and sum(map(bool, (recipe, fleet, simulate))) != 1:
+        refuse("name what to measure: --recipe, --fleet or --simulate")
+    if methods and not recipe:
+        refuse("--methods are those of a --recipe; a fleet has its servers, the simulator its profiles")
+    if launch and fleet is None:
+        refuse("--launch starts the servers of a --fleet; those of a recipe are started anyway")
+
+
 def _setup(
     recipe: str, methods: str, fleet: Path | None, model: str, simulate: str, port: int, *, launch: bool
 ) -> Setup:
@@ -171,8 +186,6 @@ def _setup(
     from backends.sweep import setup
     from gateway.policy.load import Invalid, load_fleet
 
-    if sum(map(bool, (recipe, fleet, simulate))) != 1:
-        refuse("name what to measure: --recipe, --fleet or --simulate")
     if recipe:
         try:
             return setup.of_recipe(_recipe(recipe), options.listed(methods), first_port=port)
