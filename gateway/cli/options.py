@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.cli.files import refuse
 
@@ -18,11 +18,17 @@ def listed(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
+MOST_IN_FLIGHT: Final = 4096
+"""No server holds more in one batch, and this process would be what is measured."""
+
+
 def numbers(text: str) -> list[int]:
     """Concurrency levels, ascending."""
     found = listed(text)
-    if not found or not all(one.isdecimal() and int(one) for one in found):
-        refuse(f"{text!r} are no concurrency levels; write numbers with commas, such as 1,8,32")
+    if not found or not all(one.isdecimal() and 0 < int(one) <= MOST_IN_FLIGHT for one in found):
+        refuse(
+            f"{text!r} are no concurrency levels; write numbers up to {MOST_IN_FLIGHT} with commas, such as 1,8,32"
+        )
     return sorted({int(one) for one in found})
 
 

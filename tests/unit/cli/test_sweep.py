@@ -143,6 +143,7 @@ def test_without_room_for_a_report_the_files_stay_as_they_were(tmp_path: Path) -
         (("--recipe", "qwen3-8b", "--lengths", "8k"), "no prompt length fits the context of 4096 tokens"),
         (("--recipe", "qwen3-8b", "--lengths", "long"), "write short, 8k or 32k"),
         ((*SIMULATED, "--concurrency", "many"), "are no concurrency levels; write numbers"),
+        ((*SIMULATED, "--concurrency", "1,100000"), "are no concurrency levels; write numbers up to 4096"),
         ((*SIMULATED, "--precision", "0"), "is no precision; write a share such as 3%"),
         ((*SIMULATED, "--budget", "long"), "is no budget; write a time such as 90m or 2h"),
         ((*SIMULATED, "--mix", "poetry=1"), "is no share of a workload; write code=3"),
