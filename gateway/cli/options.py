@@ -26,9 +26,8 @@ def numbers(text: str) -> list[int]:
     """Concurrency levels, ascending."""
     found = listed(text)
     if not found or not all(one.isdecimal() and 0 < int(one) <= MOST_IN_FLIGHT for one in found):
-        refuse(
-            f"{text!r} are no concurrency levels; write numbers up to {MOST_IN_FLIGHT} with commas, such as 1,8,32"
-        )
+        which = f"numbers up to {MOST_IN_FLIGHT} with commas, such as 1,8,32"
+        refuse(f"{text!r} are no concurrency levels; write {which}")
     return sorted({int(one) for one in found})
 
 
