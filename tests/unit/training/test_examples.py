@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +37,10 @@ THINGS = (
     "repair",
 )  # fmt: skip
 EXAMPLES = [
-    *(("legal", asked(f"Review the termination clause of this {thing} contract.")) for thing in THINGS),
+    *(
+        ("legal", asked(f"Review the termination clause of {whose} {thing} contract."))
+        for whose, thing in zip(cycle(("this", "my", "our")), THINGS, strict=False)
+    ),
     *(("sql", asked(f"SELECT total FROM {thing} WHERE year = 2020 is slow")) for thing in THINGS),  # noqa: S608 - not run
     *(("chat", asked(f"Tell me something nice about {thing}.")) for thing in THINGS),
 ]
@@ -50,12 +54,12 @@ def learnt() -> LearntLabels:
 
 def found(learnt: LearntLabels, text: str) -> str:
     view = asked(text)
-    return classify(view, extract(view), ClassifierSettings(threshold=0.4, examples=learnt), Coder()).label
+    return classify(view, extract(view), ClassifierSettings(examples=learnt), Coder()).label
 
 
 def test_labels_of_ones_own_are_learnt_from_a_few_examples(learnt: LearntLabels) -> None:
     assert learnt.names == ("legal", "sql")
-    assert found(learnt, "Review the termination clause of my dance contract.") == "legal"
+    assert found(learnt, "Review the termination clause of my gym contract.") == "legal"
     assert found(learnt, "SELECT total FROM orders WHERE year = 2021 is slow") == "sql"
     assert found(learnt, "Tell me something nice about the weather.") == "chat"
 
