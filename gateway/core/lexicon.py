@@ -31,7 +31,7 @@ CODE_NAMES: Final = _words(
     logrotate iptables rsync curl wget sudo chmod chown ssh tmux vim neovim emacs vscode xcode gdb valgrind
     strace segfault deadlock semaphore malloc realloc printf println enum enums typedef tuples goroutines
     mutexes threadpool typeerror valueerror keyerror modulenotfounderror importerror nullpointerexception
-    indexerror undefined playwright rspec mypy pylint sqlalchemy mongoose hadoop airflow swiftui laravel
+    indexerror playwright rspec mypy pylint sqlalchemy mongoose hadoop airflow swiftui laravel
     symfony nestjs openapi dijkstra quicksort mergesort heapsort bfs dfs btree leetcode codegen transpile
     minify webassembly wasm arduino fpga mqtt autohotkey
     """

@@ -11,7 +11,7 @@ from backends.sim.exchange import Reporting
 from backends.sim.fleet import Member, run_fleet
 from backends.sim.server import Options
 from backends.spec import LaunchSpec
-from gateway.core.outcome import Speculation
+from gateway.telemetry import metrics
 from gateway.telemetry.metrics import Metrics
 from tests.e2e.front import gateway
 from tests.vllm import counting
@@ -56,7 +56,7 @@ async def test_both_sides_count_the_same(tmp_path: Path, method: str, draft_toke
 
 
 def take_histogram_for_positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Speculation, "accepted_by_position", property(lambda it: it.histogram[1:]))
+    monkeypatch.setattr(metrics, "accepted_by_position", lambda histogram: histogram[1:])
 
 
 def lose_streams(monkeypatch: pytest.MonkeyPatch) -> None:
