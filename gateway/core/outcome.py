@@ -96,14 +96,13 @@ class Speculation:
         """Accepted share of the proposed draft tokens."""
         return self.accepted / self.drafted if self.drafted else None
 
-    @property
-    def accepted_by_position(self) -> tuple[int, ...]:
-        """Steps in which the draft at each position was accepted: reverse sums of the histogram."""
-        return accepted_by_position(self.histogram)
-
 
 def accepted_by_position(histogram: Sequence[int]) -> tuple[int, ...]:
-    """Steps in which the draft at each position was accepted, from steps by number of accepted drafts."""
+    """Steps in which the draft at each position was accepted: reverse sums of the histogram.
+
+    Args:
+        histogram: Steps by number of accepted drafts, index 0 to N.
+    """
     return tuple(accumulate(histogram[:0:-1]))[::-1]
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.core.outcome import accepted_by_position
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -76,7 +78,7 @@ def test_acceptance_is_what_the_server_counts(stack: Stack, backend: str, change
     assert found.steps == counted["vllm:spec_decode_num_drafts_total"]
     assert found.drafted == counted["vllm:spec_decode_num_draft_tokens_total"]
     assert found.accepted == counted["vllm:spec_decode_num_accepted_tokens_total"]
-    assert list(found.accepted_by_position) == [
+    assert list(accepted_by_position(found.histogram)) == [
         counted[f"vllm:spec_decode_num_accepted_tokens_per_pos_total[{position}]"]
         for position in range(DRAFTS[backend])
     ]

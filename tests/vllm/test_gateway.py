@@ -10,6 +10,7 @@ import pytest
 
 from gateway.core import reasons
 from gateway.core.decide import Decision
+from gateway.core.outcome import accepted_by_position
 from tests.vllm import chain, scraping
 from tests.vllm.asking import ask, dateless, eventually, joined, question, sdk
 from tests.vllm.collector import CLIENT, SERVER
@@ -169,7 +170,7 @@ def test_the_record_has_the_acceptance_that_the_server_counted(
     assert measured.steps == counted[scraping.DRAFTS]
     assert measured.drafted == counted[scraping.DRAFTED]
     assert measured.accepted == counted[scraping.ACCEPTED]
-    assert measured.accepted_by_position == tuple(
+    assert accepted_by_position(measured.histogram) == tuple(
         counted[f"{scraping.ACCEPTED_AT}@{position}"] for position in range(record.draft_tokens)
     )
     if name != "ngram":

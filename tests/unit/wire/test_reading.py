@@ -3,7 +3,7 @@ import json
 import pytest
 
 from gateway.core.fleet import Backend
-from gateway.core.outcome import Usage
+from gateway.core.outcome import Usage, accepted_by_position
 from gateway.wire.reading import Reading, carries_token, decode
 
 SPECULATIVE = Backend("b", "http://b", "t", "t", method="dflash", draft_tokens=3)
@@ -78,7 +78,7 @@ def test_each_choice_ends_once():
 def test_exact_numbers_are_taken_when_they_agree():
     speculation = spoken().speculation(SPECULATIVE)
     assert speculation.grade == "exact"
-    assert speculation.accepted_by_position == (3, 1, 1)
+    assert accepted_by_position(speculation.histogram) == (3, 1, 1)
     assert speculation.mean_accepted_length == pytest.approx(1 + 5 / 4)
 
 
