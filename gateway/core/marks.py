@@ -137,7 +137,7 @@ class Marks:
 
 def _content(said: frozenset[str]) -> frozenset[str]:
     """The stems of the words that carry meaning."""
-    return frozenset(word[:_STEM_CHARS] for word in said - _COMMON if len(word) > 2)
+    return frozenset({word[:_STEM_CHARS] for word in said - _COMMON if len(word) > 2})
 
 
 def _plain_quotes(text: str) -> str:
@@ -188,8 +188,8 @@ def _offer(
     if not tools:
         return _NO_OFFER
     said = _content(asked)
-    named = said & _named(" ".join(tool.name for tool in tools))
-    described = said & _described(" ".join(tool.description for tool in tools)[:_TOOL_CHARS])
+    named = said & _named(" ".join([tool.name for tool in tools]))
+    described = said & _described(" ".join([tool.description for tool in tools])[:_TOOL_CHARS])
     return _Offer(
         overlap=len(named | described),
         name_overlap=len(named),
@@ -250,7 +250,7 @@ def read(
         code_syntax=signs.code(text),
         identifiers=signs.identifiers(last.text[:HEAD_CHARS]),
         ticks=max(last.text.count("`") - 3 * fences, 0) // 2,
-        code_names=len(listed & lexicon.CODE_NAMES) + sum(name in text for name in _SIGNED),
+        code_names=len(listed & lexicon.CODE_NAMES) + sum([name in text for name in _SIGNED]),
         code_words=len(listed & lexicon.CODE_WORDS) + other.code,
         other_code=other.code_sure,
         code_request=other.code_request or lexicon_keys.CODE_REQUEST.found(ask, keys),

@@ -71,6 +71,12 @@ class Front:
     records: Records
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Tests that start servers of their own come first: a dozen others would take time from them.
+    here = Path(__file__).parent
+    items.sort(key=lambda item: here in item.path.parents and "fleet" in getattr(item, "fixturenames", ()))
+
+
 def pytest_runtest_setup() -> None:
     if not os.environ.get(PYTHON):
         pytest.skip(f"{PYTHON} names no interpreter with vLLM: make test-vllm sets it")
