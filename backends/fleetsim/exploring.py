@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from backends.fleetsim.request import DONE
 from gateway.core import reasons
 from gateway.core.fleet import Guide
-from gateway.core.hindsight import regained
-from gateway.core.predict import ask, predict
+from gateway.core.hindsight import expected_first, regained
 from gateway.core.purse import KNEE, Purse
 
 if TYPE_CHECKING:
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     from gateway.core.classify import Classification
     from gateway.core.decide import Decision
     from gateway.core.features import Features
-    from gateway.core.fleet import BackendState, Snapshot
+    from gateway.core.fleet import Snapshot
     from gateway.core.plan import Plan
     from gateway.core.policy import Learning
-    from gateway.core.predict import Prediction
 
 
 class Chosen(NamedTuple):
@@ -34,16 +32,6 @@ class Chosen(NamedTuple):
     classification: Classification
     snapshot: Snapshot
     decision: Decision
-
-
-class _Tried(NamedTuple):
-    """A request that explores."""
-
-    label: str
-    server: str
-    lost: float
-    cost: float
-    expected: Prediction
 
 
 class Exploring:
@@ -60,7 +48,7 @@ class Exploring:
         self._settings = settings
         self._stale_after = stale_after
         self._most = KNEE * sum(model.max_sequences for model in models)
-        self._tried: dict[int, _Tried] = {}
+        self._tried: dict[int, Chosen] = {}
 
     def guide(self, plan: Mapping[str, Plan], view: View) -> Guide:
         """What the next decision goes by."""
@@ -70,14 +58,8 @@ class Exploring:
         explorable = self.purse.explorable() if calm else frozenset[str]()
         return Guide(plan=plan, explorable=explorable, due=self.purse.due())
 
-    def decided(self, chosen: Chosen, state: BackendState, now: float) -> None:
-        """Count a decision.
-
-        Args:
-            chosen: What was decided.
-            state: Of the server that it sends the request to.
-            now: Seconds.
-        """
+    def decided(self, chosen: Chosen, *, baseline: bool) -> None:
+        """Count a decision, and whether it sends the request to a server without a draft."""
         settings, decision, label = self._settings, chosen.decision, chosen.classification.label
         if not settings.explore:
             return
@@ -87,20 +69,23 @@ class Exploring:
             settings.explore,
             settings.floor,
             explored=explored,
-            baseline=state.backend.is_baseline,
+            baseline=baseline,
             cost=first.cost,
             lost=decision.lost,
         )
-        if explored and state.model is not None:
-            queue = state.queue(now, self._stale_after)
-            expected = predict(state.model, ask(chosen.features, chosen.classification), queue)
-            tried = _Tried(label, first.backend, decision.lost, first.cost, expected)
-            self._tried[chosen.request.serial] = tried
+        if explored:
+            self._tried[chosen.request.serial] = chosen
 
     def ended(self, request: Request, server: str) -> None:
         """An answer has ended on a server."""
         tried = self._tried.pop(request.serial, None)
-        if tried is not None and tried.server == server and request.ending == DONE:
-            took = request.ended - request.sent
-            found = regained(tried.lost, tried.cost, tried.expected, request.output_tokens, took)
-            self.purse.regained(tried.label, found)
+        if tried is None or request.ending != DONE or tried.decision.candidates[0].backend != server:
+            return
+        _, features, classification, snapshot, decision = tried
+        expected = expected_first(
+            decision, features, classification, snapshot, request.sent, self._stale_after
+        )
+        if expected is not None:
+            took, cost = request.ended - request.sent, decision.candidates[0].cost
+            found = regained(decision.lost, cost, expected, request.output_tokens, took)
+            self.purse.save(classification.label, found)

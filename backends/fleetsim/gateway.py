@@ -137,7 +137,7 @@ class GatewayRouter:
             return HOLD if waits else NOWHERE
         index = self._index[decision.candidates[0].backend]
         chosen = Chosen(request, features, classification, snapshot, decision)
-        self._exploring.decided(chosen, snapshot.states[index], now)
+        self._exploring.decided(chosen, baseline=self._backends[index].is_baseline)
         if self._on_choice is not None:
             self._on_choice(chosen)
         return index

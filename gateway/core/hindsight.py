@@ -10,6 +10,10 @@ from gateway.core.outcome import OK
 from gateway.core.predict import ask, predict
 
 if TYPE_CHECKING:
+    from gateway.core.classify import Classification
+    from gateway.core.decide import Decision
+    from gateway.core.features import Features
+    from gateway.core.fleet import Snapshot
     from gateway.core.outcome import Record
     from gateway.core.predict import Prediction
 
@@ -28,8 +32,33 @@ def regained(lost: float, cost: float, expected: Prediction, tokens: float, took
     return min(lost, max(0.0, cost - cost * share))
 
 
+def expected_first(
+    decision: Decision,
+    features: Features,
+    classification: Classification,
+    snapshot: Snapshot,
+    now: float,
+    stale_after: float,
+) -> Prediction | None:
+    """What was predicted of a request's time on its first candidate; None where nothing was known of that.
+
+    Args:
+        decision: Where it went.
+        features: Of the request.
+        classification: Of the request.
+        snapshot: The fleet that the decision saw.
+        now: When it was made, in monotonic seconds.
+        stale_after: Age in seconds beyond which scraped load is ignored.
+    """
+    first = decision.candidates[0].backend
+    state = next(one for one in snapshot.states if one.backend.name == first)
+    if state.model is None:
+        return None
+    return predict(state.model, ask(features, classification), state.queue(now, stale_after))
+
+
 def regained_by(record: Record, stale_after: float) -> float:
-    """The same of a finished request; 0 for one that did not explore, or was not answered where it explored.
+    """What a finished request regained; 0 if it did not explore, or was not answered where it explored.
 
     Args:
         record: The request.
@@ -39,10 +68,11 @@ def regained_by(record: Record, stale_after: float) -> float:
     if isinstance(decision, NoCandidate) or decision.reason != reasons.EXPLORES or snapshot is None:
         return 0.0
     first, tokens = decision.candidates[0], outcome.usage.output_tokens
-    state = next(one for one in snapshot.states if one.backend.name == first.backend)
-    if record.backend != first.backend or outcome.status != OK or tokens is None or state.model is None:
+    if record.backend != first.backend or outcome.status != OK or tokens is None:
         return 0.0
-    queue = state.queue(record.decided, stale_after)
-    expected = predict(state.model, ask(record.features, record.classification), queue)
-    took = record.ended - record.decided
-    return regained(decision.lost, first.cost, expected, tokens, took)
+    expected = expected_first(
+        decision, record.features, record.classification, snapshot, record.decided, stale_after
+    )
+    if expected is None:
+        return 0.0
+    return regained(decision.lost, first.cost, expected, tokens, record.ended - record.decided)

@@ -63,13 +63,10 @@ class Purse:
         left = self._left.get(workload, 0.0) + share - explored
         self._left[workload] = min(BURST, left)
         self._due[workload] = max(-DEBT, self._due.get(workload, 0.0) + floor - baseline)
-        self._save(workload, LOSS * cost - (lost if explored else 0.0))
+        self.save(workload, LOSS * cost - (lost if explored else 0.0))
 
-    def regained(self, workload: str, seconds: float) -> None:
-        """So many of the predicted seconds turned out not to be lost."""
-        self._save(workload, seconds)
-
-    def _save(self, workload: str, seconds: float) -> None:
+    def save(self, workload: str, seconds: float) -> None:
+        """So many more seconds may be lost: they were earned, or turned out not to be lost after all."""
         self._seconds[workload] = min(_SAVED_SECONDS, self._seconds.get(workload, 0.0) + seconds)
 
     def explorable(self) -> frozenset[str]:

@@ -163,7 +163,7 @@ class Learning:
         if demand is not None:
             demand.ended(record.decision.service, record.started, kept=self._kept(record))
         if regained := regained_by(record, self._policy.stale_after):
-            self.purse.regained(record.classification.label, regained)
+            self.purse.save(record.classification.label, regained)
         told = self._told.pop(record.request_id, None)
         taken = self._taken.get(record.backend, 0)
         if self._policy.learning.mode == FROZEN or taken >= ENOUGH:

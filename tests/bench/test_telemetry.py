@@ -183,7 +183,7 @@ async def calls(folder: Path, endpoint: str, lengths: tuple[int, ...]) -> list[i
         nonlocal count
         count += event == "call" and "/gateway/telemetry/" in frame.f_code.co_filename
 
-    records: list[Record] = []
+    ended = asyncio.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         mock = Lockstep(listener)
@@ -197,14 +197,13 @@ async def calls(folder: Path, endpoint: str, lengths: tuple[int, ...]) -> list[i
         loaded = load_files(settings.fleet, settings.policy, {})
         assert isinstance(loaded, Loaded)
         found = []
-        async with serving(Gateway(settings, loaded, on_record=[records.append]), settings) as url:
+        async with serving(Gateway(settings, loaded, on_record=[lambda _: ended.set()]), settings) as url:
             for chunks in lengths:
-                records.clear()
+                ended.clear()
                 count = 0
                 sys.setprofile(entered)
                 await asyncio.to_thread(stream, chunks, int(url.rsplit(":", 1)[1]), mock)
-                while not records:  # noqa: ASYNC110 - it is told of last
-                    await asyncio.sleep(0.001)
+                await ended.wait()  # it is told of last
                 sys.setprofile(None)
                 found.append(count)
     return found

@@ -78,7 +78,7 @@ def drive(
         waits.discard(server)
         if found.explored:
             expected = predict(models[server], ask, 0.0)
-            purse.regained(kind, regained(lost, first.cost, expected, TOKENS, seconds))
+            purse.save(kind, regained(lost, first.cost, expected, TOKENS, seconds))
         now += seconds + 0.02
         learner.update(
             Sample(

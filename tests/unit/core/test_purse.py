@@ -57,7 +57,7 @@ def test_what_was_not_lost_after_all_may_be_lost_again() -> None:
         spend(purse)
     spend(purse, explored=True, lost=100.0)
     assert purse.explorable() == frozenset()
-    purse.regained("math", 99.0)
+    purse.save("math", 99.0)
     assert purse.explorable() == {"math"}
 
 
