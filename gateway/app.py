@@ -26,6 +26,7 @@ from gateway.runtime.reload import Configuration
 from gateway.runtime.scrape import Scraper
 from gateway.runtime.sessions import Sessions
 from gateway.runtime.visits import Visits
+from gateway.telemetry import logging
 from gateway.telemetry import setup as telemetry
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.decision_log import DecisionLog
@@ -123,6 +124,7 @@ class Gateway:
         self._telemetry.observe_draft_latency(self._draft_latency.usual)
         self._gpus = GpuWatch()
         self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
+        self._telemetry.observe_process_log(logging.dropped)
         decision_log = _decision_log(settings)
         if decision_log is not None:
             self._telemetry.observe_decision_log(lambda: decision_log.dropped)
@@ -143,7 +145,7 @@ class Gateway:
                 sessions.on_record,
                 self._learning.on_record,
                 self._agreement.on_record,
-                *(log.on_record for log in self._logs),
+                *(log.put for log in self._logs),
                 *on_record,
             ],
             capacity=settings.record_queue,

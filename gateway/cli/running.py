@@ -21,7 +21,7 @@ from gateway.cli.workers import Supervisor, Worker, listen
 from gateway.policy.load import Invalid
 from gateway.runtime import tasks
 from gateway.runtime.reload import load_files
-from gateway.telemetry.logging import configure
+from gateway.telemetry.logging import logging_to_stderr
 from gateway.wire.protocol import LimitedProtocol
 from gateway.wire.siblings import Siblings
 
@@ -107,12 +107,18 @@ def _address(settings: Settings, listener: socket.socket) -> str:
 
 def run(settings: Settings) -> int:
     """Serve until SIGINT or SIGTERM. Returns the exit code: 0 good, 2 if files or port are bad."""
-    configure(settings.log_level, settings.log_format)
+    with logging_to_stderr(settings.log_level, settings.log_format):
+        return _run(settings)
+
+
+def _run(settings: Settings) -> int:
     loaded = load_files(settings.fleet, settings.policy, os.environ)
-    for problem in (*(loaded.problems if isinstance(loaded, Invalid) else ()), *loaded.warnings):
-        print(problem, file=sys.stderr)
     if isinstance(loaded, Invalid):
+        for problem in (*loaded.problems, *loaded.warnings):
+            print(problem, file=sys.stderr)
         return 2
+    for warning in loaded.warnings:
+        _log.warning("%s", warning)
     try:
         if settings.workers == 1:
             return _work(settings, loaded, None)

@@ -6,14 +6,13 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
-import traceback
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.runtime import clock
+from gateway.telemetry.logging import logging_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,7 +116,6 @@ class Supervisor:
         """Start a worker. Returns a descriptor that tells when it is ready."""
         told, tells = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        sys.stderr.flush()
         pid = os.fork()
         if not pid:
             os.close(told)
@@ -137,11 +135,12 @@ class Supervisor:
         worker = Worker(number, self._port, listener, siblings, self._lifeline[0], tells)
         code = 1
         try:
-            code = self._work(worker)
-        except BaseException:  # noqa: BLE001 - nothing may go on with what is the supervisor's
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
+            with logging_to_stderr(self._settings.log_level, self._settings.log_format):
+                try:
+                    code = self._work(worker)
+                except Exception:  # noqa: BLE001 - whatever it is, the supervisor starts another
+                    _log.exception("worker %d failed", number)
+        finally:  # nothing may go on with what is the supervisor's
             os._exit(code)
 
     def _watch(self) -> None:

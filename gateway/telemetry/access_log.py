@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, BinaryIO, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from gateway.core.decide import Decision
+from gateway.telemetry import stderr
 from gateway.telemetry.decision_entry import model_of
 from gateway.telemetry.lines import HELD, Lines
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Record
 
 _ENCODER: Final = msgspec.json.Encoder()
-
-_AT_ONCE: Final = 4096
-"""Bytes that a pipe takes whole (PIPE_BUF): several workers write to one, and lines must not mix."""
 
 
 class Access(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,26 +59,16 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-class AccessLog(Lines):
+class AccessLog(Lines["Record"]):
     """The access log.
 
     Args:
-        stream: Where it goes; the process' stderr if left out.
+        descriptor: Of the file that it goes to; that of the process' stderr if left out.
         capacity: Requests held at most until they are written; further ones are dropped and counted.
     """
 
-    def __init__(self, stream: BinaryIO | None = None, capacity: int = HELD) -> None:
-        self._stream = stream
-        super().__init__("access log", line_of, self._write_out, capacity)
-
-    def _write_out(self, lines: bytes) -> None:
-        out = sys.stderr.buffer if self._stream is None else self._stream
-        start = 0
-        while start < len(lines):
-            end = lines.rfind(b"\n", start, start + _AT_ONCE) + 1 or lines.index(b"\n", start) + 1
-            out.write(lines[start:end])
-            out.flush()
-            start = end
+    def __init__(self, descriptor: int | None = None, capacity: int = HELD) -> None:
+        super().__init__("access log", line_of, partial(stderr.write, descriptor=descriptor), capacity)
 
 
 def line_of(record: Record) -> bytes:

@@ -23,7 +23,7 @@ def files_of(path: Path) -> list[Path]:
     return [*full, path] if path.exists() else full
 
 
-class DecisionLog(Lines):
+class DecisionLog(Lines["Record"]):
     """A log of finished requests.
 
     Its files belong to one process. The one that is written has the given name; a full one is renamed to the

@@ -249,5 +249,5 @@ def observe_spans(meter: Meter, dropped: Callable[[], int]) -> None:
 
 
 def observe_log(meter: Meter, metric: names.Metric, dropped: Callable[[], int]) -> None:
-    """Register the counter of requests that are not in a log."""
+    """Register the counter of what is not in a log."""
     observe(meter, metric, lambda: [((), dropped())])

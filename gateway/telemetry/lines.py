@@ -1,4 +1,4 @@
-"""Writes a line a request from a thread of its own: a request pays for an append to a queue."""
+"""Writes lines from a thread of its own: who has one to write pays for an append to a queue."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import logging
 import threading
 from collections import deque
 from time import sleep
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.core.outcome import Record
-
 _log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _INTERVAL: Final = 0.25
 """Seconds between two writes: what a crash of the process loses at most."""
 
 HELD: Final = 1000
-"""Requests held at most: beside a disk that takes nothing they wait as whole records, and with all that was
-known of a fleet of 40 servers one takes 16 KB."""
+"""Lines held at most: requests, beside a disk that takes nothing, wait as whole records, and with all
+that was known of a fleet of 40 servers one takes 16 KB."""
 
 _FULL: Final = 4
 """Part of the queue that is written without waiting for the next turn."""
@@ -29,28 +29,32 @@ _TURN: Final = 4
 """Lines that are made before the event loop gets a turn: a stream waits for at most these, some 0.2 ms."""
 
 
-class Lines:
-    """A queue of finished requests and the thread that writes them.
+class Lines(Generic[_T]):
+    """A queue of what is to be written, such as finished requests, and the thread that writes it.
 
     Args:
         name: What is written, for the log.
-        encode: Gives the line of a request, its end included.
+        encode: Gives the line of an item, its end included.
         write: Writes whole lines, all or none; raises :class:`OSError` where it cannot.
-        capacity: Requests held at most until they are written; further ones are dropped and counted.
+        capacity: Items held at most until they are written; further ones are dropped and counted.
+        at_once: Write an item as soon as it comes, for such as come seldom, not with those that follow.
     """
 
     def __init__(
         self,
         name: str,
-        encode: Callable[[Record], bytes],
+        encode: Callable[[_T], bytes],
         write: Callable[[bytes], None],
         capacity: int = HELD,
+        *,
+        at_once: bool = False,
     ) -> None:
         self._name = name
         self._encode = encode
         self._put = write
         self._capacity = capacity
-        self._queue: deque[Record] = deque()
+        self._wake_at = 0 if at_once else capacity // _FULL
+        self._queue: deque[_T] = deque()
         # Each number has one thread that adds to it: a sum that two add to loses some.
         self._refused = self._unwritten = 0
         self._failures = 0
@@ -60,17 +64,17 @@ class Lines:
 
     @property
     def dropped(self) -> int:
-        """Requests that were not written: they came too fast, or nothing takes them."""
+        """Items that were not written: they came too fast, or nothing takes them."""
         return self._refused + self._unwritten
 
-    def on_record(self, record: Record) -> None:
-        """Queue a finished request; never blocks."""
+    def put(self, item: _T) -> None:
+        """Queue an item; never blocks."""
         held = len(self._queue)
         if held >= self._capacity:
             self._refused += 1
             return
-        self._queue.append(record)
-        if held == self._capacity // _FULL:
+        self._queue.append(item)
+        if held == self._wake_at:
             self._wake.set()
 
     def start(self) -> None:
@@ -112,7 +116,7 @@ class Lines:
             return
         try:
             self._put(b"".join(lines))
-        except (OSError, ValueError):  # the latter of a stream that was closed
+        except OSError:
             self._lost(len(lines))
 
     def _lost(self, lines: int) -> None:

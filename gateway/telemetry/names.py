@@ -390,6 +390,10 @@ ACCESS_DROPPED: Final = Metric(
     "Requests that are not in the access log: they came too fast, or nothing took the lines. Absent where "
     "there is no log.",
 )  # fmt: skip
+LOG_DROPPED: Final = Metric(
+    "specroute.log.dropped", COUNTER, "{line}",
+    "Lines that are not in the log: they came too fast, or nobody reads stderr.",
+)  # fmt: skip
 POLICY_LOADS: Final = Metric(
     "specroute.policy.loads", COUNTER, "{load}", "Times a policy came into force, the first included."
 )
@@ -409,7 +413,7 @@ METRICS: Final = (
     LEARNED_LENGTH, LEARNED_STEP, EXPLORED, PLAN_ROLE, PLAN_KEPT, ROUTING_GAIN, CONSOLIDATION_GAIN,
     DRAFT_LATENCY, DRAFT_LATENCY_LOW, DRAFT_LATENCY_HIGH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
     SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, SPANS_DROPPED, DECISIONS_DROPPED,
-    ACCESS_DROPPED, POLICY_LOADS, POLICY_CURRENT,
+    ACCESS_DROPPED, LOG_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""
 

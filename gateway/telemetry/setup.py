@@ -213,6 +213,10 @@ class Telemetry:
         """Show the requests that are not in the access log. Call it once, if there is one."""
         gauges.observe_log(self._meter, names.ACCESS_DROPPED, dropped)
 
+    def observe_process_log(self, dropped: Callable[[], int]) -> None:
+        """Show the lines that are not in the log. Call it once."""
+        gauges.observe_log(self._meter, names.LOG_DROPPED, dropped)
+
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -139,12 +139,14 @@ HEALTH: Final = Dashboard(
                     ),
                 ),
                 Panel(
-                    "Requests that telemetry lacks",
-                    "Not counted, or not in a log: queues were full, or a disk or pipe took none.",
+                    "What telemetry lacks",
+                    "Requests that are not counted or in no log, lines, spans: queues were full, or a disk, "
+                    "pipe or receiver took none.",
                     (
                         Query(growth(names.RECORDS_DROPPED), "not counted"),
                         Query(or_zero(growth(names.DECISIONS_DROPPED)), "not in the decision log"),
                         Query(or_zero(growth(names.ACCESS_DROPPED)), "not in the access log"),
+                        Query(growth(names.LOG_DROPPED), "lines not in the log"),
                         Query(or_zero(growth(names.SPANS_DROPPED)), "spans not exported"),
                     ),
                 ),

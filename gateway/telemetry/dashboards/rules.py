@@ -251,16 +251,17 @@ ALERTS: Final = (
         (
             Condition(
                 f"{or_zero(growth(names.DECISIONS_DROPPED, window='15m'))}"
-                f" + {or_zero(growth(names.ACCESS_DROPPED, window='15m'))}",
+                f" + {or_zero(growth(names.ACCESS_DROPPED, window='15m'))}"
+                f" + {or_zero(growth(names.LOG_DROPPED, window='15m'))}",
                 ">",
                 0,
             ),
         ),
         "0m",
         TICKET,
-        "{{ $value | humanize }} requests are in no log",
-        "The disk of the decision log took none or is full, or nobody reads the access log's pipe. It holds "
-        "up no request; replays and sweeps lack these.",
+        "{{ $value | humanize }} lines are in no log",
+        "The disk of the decision log took none or is full, or nobody reads stderr, where log and access log "
+        "go. It holds up no request; replays and sweeps lack those of the decision log.",
     ),
     Alert(
         "SpecrouteTracesLost",

@@ -67,7 +67,7 @@ def logged(path: Path, *records: Record, **given: Any) -> list[str]:
     """Ids in the log after these records went into it."""
     one = log(path, **given)
     for each in records:
-        one.on_record(each)
+        one.put(each)
     one.start()
     one.close()
     assert one.dropped == 0
@@ -223,7 +223,7 @@ def test_a_file_of_nothing_but_a_torn_line_begins_anew(record: Record, tmp_path:
 def test_what_does_not_fit_the_queue_is_dropped_and_counted(record: Record, tmp_path: Path) -> None:
     one = log(tmp_path / "decisions.jsonl", capacity=2)
     for _ in range(5):
-        one.on_record(record)
+        one.put(record)
     assert one.dropped == 3
     one.start()
     one.close()
@@ -238,7 +238,7 @@ def test_a_disk_that_takes_nothing_costs_lines_and_no_more(
     path.unlink()
     path.mkdir()
     for _ in range(3):
-        one.on_record(record)
+        one.put(record)
     one.start()
     one.close()
     assert one.dropped == 3
@@ -281,7 +281,7 @@ def test_a_disk_that_fills_up_half_way_leaves_whole_lines(
     monkeypatch.setattr(type(path), "open", opening)
     one = log(path)
     full[0] = True
-    one.on_record(record)
+    one.put(record)
     one.start()
     one.close()
     assert one.dropped == 1
@@ -293,8 +293,8 @@ def test_a_record_that_cannot_be_told_costs_no_other(
 ) -> None:
     path = tmp_path / "decisions.jsonl"
     one = log(path)
-    one.on_record(replace(record, features=None))  # type: ignore[arg-type]
-    one.on_record(record)
+    one.put(replace(record, features=None))  # type: ignore[arg-type]
+    one.put(record)
     one.start()
     one.close()
     assert one.dropped == 1
@@ -313,7 +313,7 @@ def test_writing_that_hangs_is_given_up(
 ) -> None:
     one, free = log(tmp_path / "decisions.jsonl"), threading.Event()
     monkeypatch.setattr(one._file, "append", lambda *_: free.wait(20))
-    one.on_record(record)
+    one.put(record)
     one.start()
     one.close(timeout=0.05)
     assert "could not be written" in caplog.text

@@ -189,9 +189,11 @@ def test_requests_that_the_decision_log_lacks_are_shown_if_there_is_one(series: 
     assert not any("decision_log" in name for name in series(telemetry.exposition()))
     telemetry.observe_decision_log(lambda: 7)
     telemetry.observe_access_log(lambda: 8)
+    telemetry.observe_process_log(lambda: 9)
     found = series(telemetry.exposition())
     assert found["specroute_decision_log_dropped_total"] == 7
     assert found["specroute_access_log_dropped_total"] == 8
+    assert found["specroute_log_dropped_total"] == 9
 
 
 def test_what_is_known_of_acceptance_is_shown_as_it_is_when_read(series: Series) -> None:

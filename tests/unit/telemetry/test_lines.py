@@ -59,7 +59,7 @@ def test_beside_a_disk_and_a_pipe_that_block_memory_stays_small_and_drops_are_sh
     monkeypatch.setattr(decisions._file, "append", blocked)
     read, write = os.pipe()
     with open(read, "rb") as nobody, open(write, "wb", buffering=0) as full:  # noqa: PTH123 - of a pipe
-        logs = (decisions, AccessLog(full))
+        logs = (decisions, AccessLog(full.fileno()))
         telemetry = setup()
         telemetry.observe_decision_log(lambda: decisions.dropped)
         telemetry.observe_access_log(lambda: logs[1].dropped)
@@ -68,7 +68,7 @@ def test_beside_a_disk_and_a_pipe_that_block_memory_stays_small_and_drops_are_sh
         tracemalloc.start()
         for each in of_a_large_fleet(record):
             for log in logs:
-                log.on_record(each)
+                log.put(each)
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert reached.wait(20)
@@ -99,7 +99,7 @@ def test_a_queue_that_fills_is_written_before_its_turn(
     log = Lines("log", lambda _: b"\n", lambda _: written.set(), capacity=8)
     log.start()
     for _ in range(3):
-        log.on_record(record)
+        log.put(record)
     assert written.wait(20)
     log.close()
     assert log.dropped == 0

@@ -295,6 +295,7 @@ def test_every_documented_metric_is_served_with_its_labels(
     telemetry.observe_learning(lambda: seen, lambda: 100.0, lambda: 1, lambda: advice)
     telemetry.observe_decision_log(lambda: 0)
     telemetry.observe_access_log(lambda: 0)
+    telemetry.observe_process_log(lambda: 0)
     observe_spans(telemetry._meter, lambda: 0)
     telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)
     telemetry.observe_requests(lambda: 2, lambda: 1)
