@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
 
 
 class Keyed:
@@ -22,7 +21,7 @@ class Keyed:
         sure: Runs of letters of which any is a match.
     """
 
-    __slots__ = ("_bits", "_first", "_other", "_sure", "clauses", "parts", "pattern", "sure")
+    __slots__ = ("_any", "_sure", "clauses", "parts", "pattern", "sure")
 
     def __init__(
         self, pattern: re.Pattern[str], *clauses: str, parts: tuple[str, ...] = (), sure: str = ""
@@ -32,18 +31,12 @@ class Keyed:
         self.clauses = [tuple(frozenset(side.split()) for side in clause.split("&")) for clause in clauses]
         self.parts = parts
         self.sure = frozenset(sure.split())
-        self._sure = 0
-        self._bits: list[tuple[int, int]] = []
-        self._first = self._other = 0
+        self._sure = self._any = 0
 
-    def number(self, bits: Mapping[frozenset[str], int]) -> None:
-        """Takes the bits of sides and sure words in what :func:`gateway.core.lexicon_keys.look` gives."""
-        self._sure = bits.get(self.sure, 0)
-        for sides in self.clauses:
-            one, other = bits[sides[0]], bits[sides[-1]]
-            self._bits.append((one, other))
-            self._first |= one
-            self._other |= other
+    def number(self, sure: int, *clauses: int) -> None:
+        """Takes the bits of its sure words and of its clauses in :func:`gateway.core.lexicon_keys.look`."""
+        self._sure = sure
+        self._any = sum(clauses)
 
     def found(self, text: str, keys: int) -> bool:
         """Whether the expression matches somewhere.
@@ -54,10 +47,8 @@ class Keyed:
         """
         if keys & self._sure:
             return True
-        if keys & self._first and keys & self._other:
-            for one, other in self._bits:
-                if keys & one and keys & other:
-                    return self.pattern.search(text) is not None
+        if keys & self._any:
+            return self.pattern.search(text) is not None
         for part in self.parts:
             if part in text:
                 return self.pattern.search(text) is not None

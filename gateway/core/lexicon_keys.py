@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import count
 from typing import Final
 
 from gateway.core import lexicon, lexicon_tools
@@ -226,27 +228,31 @@ CONTEXT: Final = Keyed(
 ALL: Final = tuple(value for value in globals().copy().values() if isinstance(value, Keyed))
 
 
-def _numbered() -> dict[str, int]:
-    """Gives each side of each clause a bit. Returns those that each word stands for."""
-    bits: dict[str, int] = {}
-    of_side: dict[frozenset[str], int] = {}
+def _numbered() -> tuple[dict[str, int], dict[str, int]]:
+    """Gives each clause a bit. Returns those that each word stands for on the first and on the last side."""
+    firsts: dict[str, int] = defaultdict(int)
+    lasts: dict[str, int] = defaultdict(int)
+    bits = (1 << place for place in count())
     for keyed in ALL:
-        for sides in (*keyed.clauses, *([(keyed.sure,)] if keyed.sure else [])):
-            for side in sides:
-                bit = of_side.setdefault(side, 1 << len(of_side))
-                bits |= {word: bits.get(word, 0) | bit for word in side}
-        keyed.number(of_side)
-    return bits
+        clauses = {next(bits): sides for sides in ((keyed.sure,), *keyed.clauses)}
+        for bit, sides in clauses.items():
+            for word in sides[0]:
+                firsts[word] |= bit
+            for word in sides[-1]:
+                lasts[word] |= bit
+        keyed.number(*clauses)
+    return dict(firsts), dict(lasts)
 
 
-_BITS: Final = _numbered()
-KEYS: Final = frozenset(_BITS)
+_FIRSTS, _LASTS = _numbered()
+KEYS: Final = frozenset(_FIRSTS.keys() | _LASTS.keys())
 """All words of all of them: one look at a text serves every expression."""
 
 
 def look(letters: frozenset[str]) -> int:
     """What a text may hold, for :meth:`gateway.core.keyed.Keyed.found`, by its runs of letters."""
-    keys = 0
+    first = last = 0
     for word in KEYS & letters:
-        keys |= _BITS[word]
-    return keys
+        first |= _FIRSTS.get(word, 0)
+        last |= _LASTS.get(word, 0)
+    return first & last
