@@ -119,8 +119,6 @@ class TrainedClassifier:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        # One machine word a bucket: eight columns are fetched at the price of one.
-        self._rows = np.ascontiguousarray(model.table).view(np.uint64).ravel()
         self._weights = model.weights[:-1]
         self._scales, self._bias = model.scales.tolist(), model.weights[-1].tolist()
         self._source = f"model:{model.version}"
@@ -153,7 +151,7 @@ class TrainedClassifier:
 
     def _logits(self, view: RequestView, row: NDArray[np.float32]) -> list[float]:
         read = grams.read(view)
-        cells = self._rows.take(read.buckets).view(np.int8).reshape(-1, _PACKED).astype(np.float32)
+        cells = self._model.table.take(read.buckets, 0).astype(np.float32)
         hashed, beside = (read.weights @ cells).tolist(), (row @ self._weights).tolist()
         # So few numbers are put together faster one by one; of the first ones the last column is unused.
         columns = zip(hashed, self._scales, beside, self._bias, strict=False)
