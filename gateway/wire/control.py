@@ -22,6 +22,7 @@ from gateway.runtime import clock
 from gateway.wire import errors, inbound
 from gateway.wire.endpoints import path_of
 from gateway.wire.exchange import CLIENT_CLOSED
+from gateway.wire.headers import REQUEST_ID
 from gateway.wire.identity import draw, request_id
 from gateway.wire.status import backend_status, policy_status, told
 
@@ -214,7 +215,7 @@ class Control:
         features = extract(asked)
         before = self.sessions.before(features.hints, clock.monotonic())
         classification = classify(asked, features, policy.classifier, self.classifier, before)
-        numbers = draw(request_id(headers), self.seed)
+        numbers = draw(request_id(headers.get(REQUEST_ID), list(headers.items())), self.seed)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, clock.monotonic())
         decision = decide(

@@ -59,13 +59,16 @@ class Exchange:
         self.method: str = scope["method"]
         client.bare = self.method == "HEAD"
         path: bytes = scope.get("raw_path") or scope["path"].encode()
-        query = names.without_secrets(scope.get("query_string", b""))
+        asked: bytes = scope.get("query_string", b"")
+        query = names.without_secrets(asked)
         self.target = (path + b"?" + query if query else path).decode("ascii", "replace")
         self.headers: Headers = scope["headers"]
         self.fields: dict[bytes, bytes] = dict(reversed(self.headers))
         fields = self.fields
         random = urandom(_RANDOM_BYTES)  # at once: each call is one of the system
-        self.request_id = request_id(fields, random[: identity.BYTES])
+        self.request_id = request_id(
+            fields.get(names.REQUEST_ID), self.headers, asked, random[: identity.BYTES]
+        )
         self.trace = trace_context.begin(
             fields.get(names.TRACEPARENT, b"").decode("latin-1"), self._states, random[identity.BYTES :],
             ratio=trace_ratio,

@@ -35,6 +35,9 @@ SECRETS: Final = frozenset({
     b"x-auth-token", b"x-access-token", b"x-api-token", b"x-token", b"x-csrf-token", b"x-amz-security-token",
     b"x-forwarded-access-token", b"x-amzn-oidc-accesstoken", b"x-amzn-oidc-data", b"x-goog-iap-jwt-assertion",
     b"cf-access-client-secret", b"cf-access-jwt-assertion", b"x-ms-token-aad-access-token",
+    b"hf-token", b"private-token", b"x-vault-token", b"x-portkey-api-key", b"helicone-auth",
+    b"x-client-secret", b"x-secret", b"x-key", b"x-auth", b"x-user-token", b"x-openai-key",
+    b"x-jwt-assertion",
 })  # fmt: skip
 """Headers by which clients and the proxies before us show who they are: not the backend's business."""
 

@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import threading
+from base64 import b64encode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,11 @@ TRACED = (
     {"x-request-id": SENTENCE.replace(" ", "%20")},
     {"x-request-id": f"req-{OTHER_KEY}", "authorization": f"Bearer {OTHER_KEY}"},
     {"x-request-id": OTHER_KEY, "cookie": f"a={OTHER_KEY}; b=c"},
+    {
+        "x-request-id": OTHER_KEY,
+        "proxy-authorization": f"Basic {b64encode(f'me:{OTHER_KEY}'.encode()).decode()}",
+    },
+    {"x-request-id": OTHER_KEY, "hf-token": OTHER_KEY},
 )
 """What is taken over where it has the right form: the context of a trace, and the id of a request."""
 
@@ -202,6 +208,9 @@ def test_nothing_of_it_is_anywhere(
             client.post(CHAT, json=body(stream=True, seed=1), headers={"x-specroute-backend": "echo"}),
             client.post(CHAT, json=body(seed=2), headers={"x-specroute-backend": "echo"}),
             *(client.post(CHAT, json=body(), headers=given) for given in TRACED),
+            client.post(
+                CHAT, json=body(), headers={"x-request-id": OTHER_KEY}, params={"api_key": OTHER_KEY}
+            ),
             client.post(
                 CHAT,
                 json=body(
