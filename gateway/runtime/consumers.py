@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from contextvars import Context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+BATCH: Final = 4
+"""Records that a turn of the loop reads at most, and turns for which fewer wait for others to join them: what
+one handler does for one record after the other finds its code and data in the CPU's caches."""
+
 
 class Consumers:
-    """A bounded queue of Records, of which each turn of the loop reads one: a stream waits for no more.
+    """A bounded queue of Records, of which each turn of the loop reads a few: a stream waits for no more.
 
     Args:
-        record_handlers: Called with each Record in turn, in this order. They must not block. One that
+        record_handlers: Each is called with the Records in turn. They must not block. One that
             raises is logged and does not keep the Record from the others.
         capacity: Records held at most; further ones are dropped and counted.
     """
@@ -36,6 +40,7 @@ class Consumers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context = Context()  # what handlers log has nothing to do with the request that ends just then
         self._reading = False
+        self._turns = 0  # that the present records have waited for
         self._all_read = asyncio.Event()
         self._closed = False
         self._dropped = 0
@@ -80,8 +85,12 @@ class Consumers:
 
     def _turn(self) -> None:
         queue = self._queue
-        if queue:
-            self._handle(queue.popleft())
+        if len(queue) < BATCH and self._turns < BATCH and not self._closed:
+            self._turns += 1
+            self._read_on()
+            return
+        self._turns = 0
+        self._handle([queue.popleft() for _ in range(min(len(queue), BATCH))])
         if queue:
             self._read_on()
             return
@@ -89,13 +98,14 @@ class Consumers:
         if self._closed:
             self._all_read.set()
 
-    def _handle(self, record: Record) -> None:
+    def _handle(self, records: Sequence[Record]) -> None:
         for index, handler in enumerate(self._handlers):
-            try:
-                handler(record)
-            except Exception:  # noqa: BLE001 - whatever it is, the others get the Record, and it is logged
-                self._failures[index] += 1
-                self._log_failure(handler, self._failures[index])
+            for record in records:
+                try:
+                    handler(record)
+                except Exception:  # noqa: BLE001 - whatever it is, the others get the Record, and it is logged
+                    self._failures[index] += 1
+                    self._log_failure(handler, self._failures[index])
 
     def _log_failure(self, handler: Handler, failures: int) -> None:
         # Logged at 1, 2, 4, 8, …: a handler that always fails would else fill the disk.
