@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,10 @@ class _Mean:
         return (self.total + trust * to) / (self.weight + trust)
 
 
+def _means() -> dict[str, _Mean]:
+    return defaultdict(_Mean)
+
+
 @dataclass(slots=True)
 class Lengths:
     """Tokens of answers and prompts of one target model.
@@ -45,10 +50,10 @@ class Lengths:
 
     prior: Mapping[str, float]
     prior_other: float
-    _by_workload: dict[str, _Mean] = field(default_factory=dict)
-    _prompts: dict[str, _Mean] = field(default_factory=dict)
+    _by_workload: dict[str, _Mean] = field(default_factory=_means)
+    _prompts: dict[str, _Mean] = field(default_factory=_means)
     _all: _Mean = field(default_factory=_Mean)
-    _steps: dict[str, _Mean] = field(default_factory=dict)
+    _steps: dict[str, _Mean] = field(default_factory=_means)
     _published: Mapping[str, float] | None = None
     _tokens: float = _TRUST * _USUAL
     _chars: float = _TRUST * _USUAL * CHARS_PER_TOKEN
@@ -57,11 +62,11 @@ class Lengths:
         self, classes: Mapping[str, float], tokens: int, prompt_tokens: int | None, prompt_chars: int | None
     ) -> None:
         """Take in an answer. In doubt of its label, the difference to what was expected is shared out."""
-        known = {workload: self._of(workload) for workload in classes}
-        off = tokens - sum(share * known[workload] for workload, share in classes.items())
+        other = self.other
+        known = {workload: self._of(workload, other) for workload in classes}
+        off = tokens - sum([share * known[workload] for workload, share in classes.items()])
         for workload, share in classes.items():
-            mean = self._by_workload.setdefault(workload, _Mean())
-            mean.add(max(1.0, known[workload] + off), share, _MEMORY)
+            self._by_workload[workload].add(max(1.0, known[workload] + off), share, _MEMORY)
         self._all.add(tokens, 1.0, _MEMORY)
         self._published = None
         if prompt_tokens and prompt_chars:
@@ -72,22 +77,23 @@ class Lengths:
     def prompt(self, classes: Mapping[str, float], tokens: int) -> None:
         """Take in how many tokens of a prompt were computed."""
         for workload, share in classes.items():
-            self._prompts.setdefault(workload, _Mean()).add(tokens, share, _MEMORY)
+            self._prompts[workload].add(tokens, share, _MEMORY)
 
     def steps(self, backend: str, steps: float) -> None:
         """Take in how many decode steps an answer is expected to have taken on a server."""
-        self._steps.setdefault(backend, _Mean()).add(steps, 1.0, _MEMORY)
+        self._steps[backend].add(steps, 1.0, _MEMORY)
 
-    def _of(self, workload: str) -> float:
+    def _of(self, workload: str, other: float) -> float:
         mean = self._by_workload.get(workload)
-        prior = self.prior.get(workload, self.other)
+        prior = self.prior.get(workload, other)
         return prior if mean is None else mean.drawn(prior, _TRUST)
 
     @property
     def output_tokens(self) -> Mapping[str, float]:
         """Mean length of an answer by workload; the same object until there is another answer."""
         if self._published is None:
-            self._published = {name: self._of(name) for name in {**self.prior, **self._by_workload}}
+            names, other = {**self.prior, **self._by_workload}, self.other
+            self._published = {name: self._of(name, other) for name in names}
         return self._published
 
     @property

@@ -102,7 +102,7 @@ class Evidence:
 
     prior: ServerModel
     belief: Belief = DRAFTS
-    cells: dict[Cell, Sums] = field(default_factory=dict)
+    cells: dict[Cell, Sums] = field(default_factory=lambda: defaultdict(Sums))
     drifts: dict[Cell, Drift] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
     variance: float = _REQUEST_SPREAD**2
@@ -131,14 +131,15 @@ class Evidence:
             Log ratio of what was seen to what was expected.
         """
         shares = tuple(shares)
-        residual = math.log(seen / sum(share * theta for _, share, theta in shares))
+        residual = math.log(seen / sum([share * theta for _, share, theta in shares]))
         self.variance += weight * _VARYING * (min(_OUTLIER, residual * residual) - self.variance)
+        ratio = math.exp(residual)
         for cell, share, theta in shares:
-            sums = self.cells.setdefault(cell, Sums())
+            sums = self.cells[cell]
             part = share * weight
             keep = 1.0 - part / _MEMORY
             sums.weight = keep * sums.weight + part
-            sums.total = keep * sums.total + part * theta * math.exp(residual)
+            sums.total = keep * sums.total + part * theta * ratio
             if share > _SURE and sums.weight > CELL:
                 drift = self.drifts.setdefault(cell, Drift(SPREAD))
                 if drift.step(residual) is not None:

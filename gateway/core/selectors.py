@@ -85,15 +85,15 @@ def _steps(prefer: tuple[Selector, ...], backend: Backend) -> Iterator[tuple[flo
 
 def matches(match: Match, features: Features, classification: Classification) -> bool:
     """Whether a route takes this request."""
-    tokens = features.prompt_chars // CHARS_PER_TOKEN
+    # What tells most routes apart is looked at first.
     return (
-        (not match.models or features.model in match.models)
-        and (not match.workloads or classification.label in match.workloads)
+        (not match.workloads or classification.label in match.workloads)
+        and (not match.models or features.model in match.models)
         and classification.confidence >= match.min_confidence
         and (not match.languages or features.output_language in match.languages)
         and (not match.endpoints or features.endpoint in match.endpoints)
         and (match.stream is None or match.stream == features.stream)
         and (not match.tenants or features.hints.tenant in match.tenants)
-        and tokens >= match.min_prompt_tokens
+        and (tokens := features.prompt_chars // CHARS_PER_TOKEN) >= match.min_prompt_tokens
         and (match.max_prompt_tokens is None or tokens <= match.max_prompt_tokens)
     )

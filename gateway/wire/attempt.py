@@ -118,6 +118,7 @@ class Trial:
         patience = Patience(
             self._client,
             self._plan.alarms,
+            self._plan.task,
             now=self.started,
             first_byte=timeouts.first_byte if self._plan.stream else timeouts.total,
             idle=timeouts.idle,

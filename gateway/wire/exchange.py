@@ -32,7 +32,8 @@ CLIENT_CLOSED: Final = 499
 """Status recorded for a client that left before it got one."""
 
 
-_RANDOM_BYTES: Final = identity.BYTES + trace_context.BYTES
+_SPAN_BYTES: Final = 8
+_RANDOM_BYTES: Final = identity.BYTES + trace_context.BYTES + _SPAN_BYTES
 
 
 class Exchange:
@@ -70,9 +71,10 @@ class Exchange:
             fields.get(names.REQUEST_ID), self.headers, asked, random[: identity.BYTES]
         )
         self.trace = trace_context.begin(
-            fields.get(names.TRACEPARENT, b"").decode("latin-1"), self._states, random[identity.BYTES :],
-            ratio=trace_ratio,
+            fields.get(names.TRACEPARENT, b"").decode("latin-1"), self._states,
+            random[identity.BYTES : -_SPAN_BYTES], ratio=trace_ratio,
         )  # fmt: skip
+        self._span_random = random[-_SPAN_BYTES:]
         trace_context.CURRENT.set(self.trace)
         self.attempts: list[Attempt] = []
         self.trial: Trial | None = None
@@ -90,6 +92,11 @@ class Exchange:
         if names.TRACESTATE not in self.fields:
             return ""
         return b",".join(value for name, value in self.headers if name == names.TRACESTATE).decode("latin-1")
+
+    def new_span_id(self) -> str:
+        """Of one more attempt."""
+        random, self._span_random = self._span_random or urandom(_SPAN_BYTES), b""
+        return trace_context.new_span_id(random)
 
     def decided(
         self,

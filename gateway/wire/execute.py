@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.failover import GiveUp
@@ -19,6 +18,8 @@ from gateway.wire.tape import Tape
 from gateway.wire.upstream import UpstreamRequest
 
 if TYPE_CHECKING:
+    import asyncio
+
     from gateway.core.decide import Decision
     from gateway.core.features import Features, RequestView
     from gateway.core.fleet import Backend
@@ -72,8 +73,8 @@ class Execution:
         tape = Tape() if policy.resume.mode == "exact" and may_go_on(features, body) else None
         return cls(exchange, decision, policy, seen, body, features.n, fleet, upstream, ask_usage, tape)
 
-    async def run(self, alarms: Alarms) -> None:
-        """Make them, with their limits in time among these alarms."""
+    async def run(self, alarms: Alarms, task: asyncio.Task[object]) -> None:
+        """Make them in this task, with their limits in time among these alarms."""
         exchange, client = self.exchange, self.exchange.client
         plan = Plan(
             endpoint=self.seen.endpoint,
@@ -86,6 +87,7 @@ class Execution:
             deadline=exchange.started + self.policy.timeouts.total,
             dress=exchange.dress,
             alarms=alarms,
+            task=task,
         )
         while not isinstance(
             backend := self.fleet.next_backend(
@@ -97,7 +99,7 @@ class Execution:
             ),
             GiveUp,
         ):
-            span_id = trace_context.new_span_id(urandom(8))
+            span_id = exchange.new_span_id()
             splice: Splice | None = None
             send: Send = self.upstream.send
             if not (goes_on := client.delivered):

@@ -40,17 +40,25 @@ class Patience:
         "which",
     )  # fmt: skip
 
-    _task: asyncio.Task[object]
     _alarm: Alarm
 
     def __init__(
-        self, client: Client, alarms: Alarms, *, now: float, first_byte: float, idle: float, deadline: float
+        self,
+        client: Client,
+        alarms: Alarms,
+        task: asyncio.Task[object],
+        *,
+        now: float,
+        first_byte: float,
+        idle: float,
+        deadline: float,
     ) -> None:
         """Set the limits.
 
         Args:
             client: Who may be slow.
             alarms: Those of the loop.
+            task: The one that waits.
             now: Monotonic seconds from which on it waits.
             first_byte: Seconds from then to the first byte.
             idle: Seconds between two arrivals.
@@ -58,6 +66,7 @@ class Patience:
         """
         self._client = client
         self._alarms = alarms
+        self._task = task
         self._now = now
         self._first_byte = now + first_byte
         self._idle = idle
@@ -68,10 +77,7 @@ class Patience:
 
     def __enter__(self) -> Self:
         """Start to wait."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - attempts are made in tasks
-        self._task = task
-        self._cancelling = task.cancelling()
+        self._cancelling = self._task.cancelling()
         self._set(min(self._first_byte, self._now + self._idle, self._deadline))
         return self
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gateway.core.values import value
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from gateway.core.fleet import Backend
@@ -38,6 +39,7 @@ class Plan:
         deadline: Monotonic seconds at which the whole request must have ended.
         dress: Adds our headers to a backend's before they go to the client.
         alarms: Those of the loop.
+        task: The one that makes the attempts.
     """
 
     endpoint: str
@@ -50,3 +52,4 @@ class Plan:
     deadline: float
     dress: Callable[[Headers, Backend], Headers]
     alarms: Alarms
+    task: asyncio.Task[object]

@@ -131,6 +131,8 @@ class Relay:
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
+        task = asyncio.current_task()  # once: it takes a call of the system
+        assert task is not None  # noqa: S101 - ASGI servers run an application in a task
 
         def look() -> Decision | NoCandidate:
             snapshot = self.fleet.snapshot
@@ -153,7 +155,7 @@ class Relay:
             request = (seen, features, body)
             execution = Execution.of(exchange, decision, policy, request, self.fleet, self.upstream)
             try:
-                await execution.run(self.alarms)
+                await execution.run(self.alarms, task)
             except UneditableError as error:
                 await exchange.refuse(errors.invalid(str(error)))
 
@@ -171,7 +173,7 @@ class Relay:
             else None
         )
         try:
-            await _while_client_stays(exchange.client, answer(decision))
+            await _while_client_stays(exchange.client, task, answer(decision))
         finally:
             self.running.discard(exchange)
             if keep_alive is not None:
@@ -201,10 +203,10 @@ def _may_hope(refused: NoCandidate, limits: Waiting) -> bool:
     return refused.busy and (refused.back_in is None or refused.back_in <= limits.wait)
 
 
-async def _while_client_stays(client: Client, work: Coroutine[object, object, None]) -> None:
-    """Run the attempts; stop them at once when the client leaves, at whatever moment."""
-    running = asyncio.current_task()
-    assert running is not None  # noqa: S101 - ASGI servers run an application in a task
+async def _while_client_stays(
+    client: Client, running: asyncio.Task[object], work: Coroutine[object, object, None]
+) -> None:
+    """Run the attempts in this task; stop them at once when the client leaves, at whatever moment."""
 
     def left() -> None:
         if not client.finished:

@@ -14,6 +14,7 @@ def patience(client=None, alarms=None, **limits):
     return Patience(
         client or SimpleNamespace(writing=False, caught_up_at=0.0),
         Alarms() if alarms is None else alarms,
+        asyncio.current_task(),
         **given,
     )
 
