@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from math import log1p
 from operator import attrgetter
 from struct import Struct
@@ -13,6 +14,8 @@ from gateway.core.language import UNKNOWN
 from gateway.core.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from gateway.core.features import Features
@@ -50,7 +53,27 @@ _beside_tools = attrgetter(*_BESIDE_TOOLS)
 _in_other_languages = attrgetter(*_IN_OTHER_LANGUAGES)
 
 _ENGLISH: Final = frozenset({"en", UNKNOWN})
-_LOGS: Final = tuple(log1p(count) / 2 for count in range(_HIGHEST_COUNT + 1))
+
+
+class _Logs(dict[int, float]):
+    """By count, what it says; of those beyond the highest all the same."""
+
+    def __missing__(self, _: int) -> float:
+        return self[_HIGHEST_COUNT]
+
+
+_log: Final = _Logs({count: log1p(count) / 2 for count in range(_HIGHEST_COUNT + 1)}).__getitem__
+
+
+def _passed(borders: Sequence[int]) -> tuple[tuple[bool, ...], ...]:
+    """Which of some borders, that ascend, are passed: by how many are."""
+    return tuple(
+        tuple(number < passed for number in range(len(borders))) for passed in range(len(borders) + 1)
+    )
+
+
+_SUPPLIED_PASSED: Final = _passed(_SUPPLIED)
+_LENGTHS_PASSED: Final = _passed(_LENGTHS)
 
 LANGUAGE: Final = (
     "answer not in English", "answer in an unknown language", "message not in English",
@@ -135,16 +158,15 @@ def _values(features: Features, rule: int) -> list[float]:
         turns > 1,
         turns > 4,
         *_flags(m),
-        # min() would take three times as long.
-        *[_LOGS[count if count < _HIGHEST_COUNT else _HIGHEST_COUNT] for count in counts],  # noqa: FURB136
-        *[count > 0 for count in counts],
-        *[m.supplied_chars > chars for chars in _SUPPLIED],
+        *map(_log, counts),
+        *map(bool, counts),
+        *_SUPPLIED_PASSED[bisect_left(_SUPPLIED, m.supplied_chars)],
         min(log1p(m.supplied_chars) / 7, 2.0),
-        *[f.last_chars > chars for chars in _LENGTHS],
+        *_LENGTHS_PASSED[bisect_left(_LENGTHS, f.last_chars)],
         m.tool_overlap / (1 + f.last_chars / _LINE),
     ]
     if offered:
-        values += [mark > 0 for mark in _beside_tools(m)]
+        values += map(bool, _beside_tools(m))
         values += (
             m.tool_overlap > 1,
             m.tool_overlap > 3,
@@ -155,7 +177,7 @@ def _values(features: Features, rule: int) -> list[float]:
         )
     else:
         values += _NO_TOOLS
-    values += [mark > 0 for mark in _in_other_languages(m)] if foreign else _NO_OTHER_LANGUAGE
+    values += map(bool, _in_other_languages(m)) if foreign else _NO_OTHER_LANGUAGE
     values.append(m.code_before and m.follows_up)
     values += _loop(m) if m.loop.results else _NO_LOOP
     values += _BY_RULE[rule]
