@@ -103,6 +103,9 @@ def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
             "dflash": ran("dflash", SAME, less, untold=1),
             "baseline": ran("none", PLAIN, PLAIN),
             "dspark-adaptive": ran("dspark", SAME, SAME, speculative={"enable_adaptive_verification": True}),
+            "dflash-adaptive": ran(
+                "dflash", SAME, SAME, known=False, speculative={"enable_adaptive_verification": True}
+            ),
         },
         failures={"medusa": "no such checkpoint"},
         note="It is old.",
@@ -130,6 +133,10 @@ def test_counts_of_a_run_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         "- `dspark`, adaptive verification, on vLLM 0.29.0 on NVIDIA H200: it ran, but shortened no draft."
         in page
     )
+    assert (
+        "- `dflash`, adaptive verification, on vLLM 0.29.0 on NVIDIA H200: its counters tell drafts of full length, "
+        "but it verified otherwise than without it."
+    ) in page
 
 
 def test_every_engine_has_its_own_table_of_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
