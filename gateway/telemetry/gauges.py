@@ -243,9 +243,10 @@ def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
     observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])
 
 
-def observe_spans(meter: Meter, dropped: Callable[[], int]) -> None:
-    """Register the counter of spans that were not exported."""
-    observe(meter, names.SPANS_DROPPED, lambda: [((), dropped())])
+def observe_export(meter: Meter, spans: Callable[[], int], points: Callable[[], int]) -> None:
+    """Register the counters of spans and of data points that were not exported."""
+    observe(meter, names.SPANS_DROPPED, lambda: [((), spans())])
+    observe(meter, names.POINTS_DROPPED, lambda: [((), points())])
 
 
 def observe_log(meter: Meter, metric: names.Metric, dropped: Callable[[], int]) -> None:

@@ -380,6 +380,11 @@ SPANS_DROPPED: Final = Metric(
     "Spans that were not exported: they came too fast, or the receiver did not take them. Absent where none "
     "is set.",
 )  # fmt: skip
+POINTS_DROPPED: Final = Metric(
+    "specroute.metric_points.dropped", COUNTER, "{data_point}",
+    "Data points of these metrics that were not exported: the OTLP receiver did not take them. Absent where "
+    "none is set.",
+)  # fmt: skip
 DECISIONS_DROPPED: Final = Metric(
     "specroute.decision_log.dropped", COUNTER, "{request}",
     "Requests that are not in the decision log: they came too fast, or the disk took none. Absent where "
@@ -412,8 +417,8 @@ METRICS: Final = (
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH,
     LEARNED_LENGTH, LEARNED_STEP, EXPLORED, PLAN_ROLE, PLAN_KEPT, ROUTING_GAIN, CONSOLIDATION_GAIN,
     DRAFT_LATENCY, DRAFT_LATENCY_LOW, DRAFT_LATENCY_HIGH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
-    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, SPANS_DROPPED, DECISIONS_DROPPED,
-    ACCESS_DROPPED, LOG_DROPPED, POLICY_LOADS, POLICY_CURRENT,
+    SPEEDUP, SPEEDUP_LOW, SPEEDUP_HIGH, ACCEPTED_LENGTH, RECORDS_DROPPED, SPANS_DROPPED, POINTS_DROPPED,
+    DECISIONS_DROPPED, ACCESS_DROPPED, LOG_DROPPED, POLICY_LOADS, POLICY_CURRENT,
 )  # fmt: skip
 """Our own metrics."""
 

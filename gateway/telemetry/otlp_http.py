@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import logging
-import re
 import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,8 @@ import requests
 from opentelemetry.exporter.otlp.proto.http import metric_exporter
 from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.util.re import parse_env_headers
+
+from gateway.telemetry.otlp_session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +31,6 @@ logging.getLogger(metric_exporter.__name__).addFilter(lambda _: False)
 _SECONDS: Final = 10.0
 _WAITS: Final = (1.0, 2.0, 4.0)
 """Seconds before each further try."""
-
-_MOST_ANSWER: Final = 512
-"""Bytes of an answer that are read, so that the connection can be used again; receivers send two or three."""
 
 _BUSY: Final = frozenset({429, 502, 503, 504})
 """Answers after which the specification wants another try."""
@@ -58,61 +56,21 @@ class _State:
         self._failures = self._failures + 1 if trouble else 0
 
 
-class Session(requests.Session):
-    """Reads of an answer as much as a receiver has to say; an endless one would fill the memory.
-
-    Args:
-        url: Where it posts to.
-
-    Attributes:
-        trouble: What was wrong with the last posting, empty if it was taken.
-    """
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self._shown = re.sub("//.*@", "//", url)  # may hold a password
-        self.trouble = ""
-
-    def send(
-        self,
-        request: requests.PreparedRequest,
-        **kwargs: Any,  # noqa: ANN401 - as the library has it
-    ) -> requests.Response:
-        """Send, and go nowhere else: where a receiver redirects to, keys must not follow."""
-        try:
-            answer = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
-        except requests.RequestException as error:
-            self.trouble = self.told(error)
-            raise
-        well = 200 <= answer.status_code < 300
-        self.trouble = "" if well else f"{self._shown} answered {answer.status_code}"
-        length = answer.headers.get("content-length", "")
-        if length.isdecimal() and int(length) <= _MOST_ANSWER:
-            _ = answer.content
-        else:
-            answer.close()
-        return answer
-
-    def told(self, error: requests.RequestException) -> str:
-        """An error in words, without what may be secret of the address."""
-        if isinstance(error, requests.Timeout):
-            return f"{self._shown} did not answer in time"
-        if isinstance(error, requests.ConnectionError):
-            return f"no connection to {self._shown}"
-        return f"{self._shown}: {type(error).__name__}"
-
-
 class MetricSender(metric_exporter.OTLPMetricExporter):
     """Sends metrics as the SDK does, and tells of a receiver that does not take them once.
 
     Args:
         url: The whole address.
+
+    Attributes:
+        dropped: Data points that were not taken.
     """
 
     def __init__(self, url: str) -> None:
         self._to = Session(url)
         self._state = _State("metrics")
         self._closed = False
+        self.dropped = 0
         super().__init__(url, timeout=_SECONDS, session=self._to)
 
     def export(
@@ -127,13 +85,25 @@ class MetricSender(metric_exporter.OTLPMetricExporter):
             return result
         sent = result is MetricExportResult.SUCCESS
         # To the library a redirect is a success, and it was not followed.
-        self._state.tell(self._to.trouble or ("" if sent else "they could not be encoded or are too many"))
+        trouble = self._to.trouble or ("" if sent else "they could not be encoded or are too many")
+        self._state.tell(trouble)
+        if trouble:
+            self.dropped += self._to.rejected or _points(metrics_data)
         return result
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:  # noqa: ANN401
         """Try no more."""
         self._closed = True
         super().shutdown(timeout_millis, **kwargs)
+
+
+def _points(data: MetricsData) -> int:
+    return sum(
+        len(metric.data.data_points)
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    )
 
 
 class Sender:
@@ -168,14 +138,22 @@ class Sender:
         self._state = _State("spans")
 
     def send(self, body: bytes) -> bool:
-        """Post once, and again where that may help; blocks. Returns whether the receiver took it."""
+        """Post once, and again where that may help; blocks. Returns whether the receiver took it.
+
+        It may have taken it but for some spans, see :attr:`rejected`.
+        """
         data = gzip.compress(body) if self._compressed else body
         for wait in (*_WAITS, None):
             trouble, again = self._post(data)
             if not trouble or not again or wait is None or self._stopped.wait(wait):
                 break
         self._state.tell(trouble)
-        return not trouble
+        return not trouble or bool(self.rejected)
+
+    @property
+    def rejected(self) -> int:
+        """Spans of the last posting that the receiver did not take though it took the others."""
+        return self._session.rejected
 
     def close(self) -> None:
         """Try no more."""

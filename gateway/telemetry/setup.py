@@ -80,7 +80,7 @@ class Telemetry:
         self._meter = self._provider.get_meter(names.SCOPE, version)
         self._metrics = metrics.Metrics(self._meter, histograms, genai, self._backends)
         if (queue := self._queue) is not None:
-            gauges.observe_spans(self._meter, lambda: queue.dropped)
+            gauges.observe_export(self._meter, lambda: queue.dropped, lambda: numbers.dropped)
         self.gain: Gain = self._metrics.gain
 
     def on_record(self, record: Record) -> None:

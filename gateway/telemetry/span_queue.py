@@ -143,11 +143,12 @@ class SpanQueue:
 
     def _send(self, batch: _Batch) -> None:
         """Send the oldest; they are held until that is over."""
-        taken = not batch.number
+        lost = batch.number
         try:
-            taken = taken or self._sender.send(self._spans.export([batch.spans]))
+            if lost and self._sender.send(self._spans.export([batch.spans])):
+                lost = min(lost, self._sender.rejected)
         except Exception:  # noqa: BLE001 - whatever it is, the next ones may be well
             _log.exception("spans cannot be sent")
         self._sent_requests += batch.requests
         self._sent_bytes += len(batch.spans)
-        self._unsent += 0 if taken else batch.number
+        self._unsent += lost

@@ -148,6 +148,7 @@ HEALTH: Final = Dashboard(
                         Query(or_zero(growth(names.ACCESS_DROPPED)), "not in the access log"),
                         Query(growth(names.LOG_DROPPED), "lines not in the log"),
                         Query(or_zero(growth(names.SPANS_DROPPED)), "spans not exported"),
+                        Query(or_zero(growth(names.POINTS_DROPPED)), "data points not exported"),
                     ),
                 ),
                 Panel(

@@ -9,29 +9,42 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData, ResourceMetrics
 from opentelemetry.sdk.resources import Resource
 
 from gateway.telemetry import otlp_http
-from gateway.telemetry.otlp_http import MetricSender, Sender, Session
+from gateway.telemetry.otlp_http import MetricSender, Sender
+from gateway.telemetry.otlp_session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from requests import Response
+
 
 @contextlib.contextmanager
-def answering(*statuses: int) -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
+def answering(*statuses: int, body: bytes = b"") -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
     """A receiver that answers with these, the last one for ever, and what it was sent."""
     left = list(statuses)
     seen: list[tuple[dict[str, str], bytes]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            seen.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            posted = self.rfile.read(int(self.headers["content-length"]))
+            seen.append(({name.lower(): value for name, value in self.headers.items()}, posted))
             self.send_response(left.pop(0) if len(left) > 1 else left[0])
-            self.send_header("content-length", "0")
+            self.send_header("content-length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -138,6 +151,72 @@ def test_a_dead_receiver_is_told_of_once_and_when_it_is_back(caplog: pytest.LogC
     ]
 
 
+def refusing(spans: int, why: str = "") -> bytes:
+    return ExportTraceServiceResponse(
+        partial_success=ExportTracePartialSuccess(rejected_spans=spans, error_message=why)
+    ).SerializeToString()
+
+
+@pytest.mark.parametrize("why", ["", "too old", "x" * 5000])
+def test_of_spans_that_are_rejected_the_number_is_known(why: str, caplog: pytest.LogCaptureFixture) -> None:
+    with answering(200, body=refusing(3, why)) as (url, seen):
+        sender = Sender(url, {})
+        for _ in range(2):
+            assert sender.send(b"x")
+            assert sender.rejected == 3
+        sender.close()
+    assert len(seen) == 2
+    assert caplog.messages == [f"spans are not taken: {url} rejected 3 of those it was sent"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", refusing(0), refusing(0, "mind the units"), b"\xff\xff", b'{"partialSuccess":{}}', refusing(3)[:3]],
+)
+def test_an_answer_that_rejects_none_says_that_all_are_taken(
+    answer: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with answering(200, body=answer) as (url, _):
+        sender = Sender(url, {})
+        assert sender.send(b"x")
+        assert sender.rejected == 0
+        sender.close()
+    assert caplog.messages == []
+
+
+def test_what_a_refusal_says_beside_rejects_no_span(caplog: pytest.LogCaptureFixture) -> None:
+    with answering(200, 400, body=refusing(3)) as (url, _):
+        sender = Sender(url, {})
+        assert sender.send(b"x")
+        assert not sender.send(b"x")
+        assert sender.rejected == 0
+        sender.close()
+
+
+def measured() -> MetricsData:
+    """Two data points."""
+    reader = InMemoryMetricReader()
+    counter = MeterProvider([reader]).get_meter("m").create_counter("c")
+    counter.add(1, {"a": "b"})
+    counter.add(1, {"a": "c"})
+    data = reader.get_metrics_data()
+    assert data is not None
+    return data
+
+
+def test_of_metrics_that_are_rejected_the_number_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    body = ExportMetricsServiceResponse(
+        partial_success=ExportMetricsPartialSuccess(rejected_data_points=1)
+    ).SerializeToString()
+    with answering(200, 200, 400, body=body) as (url, _):
+        sender = MetricSender(url)
+        for _ in range(3):
+            sender.export(measured())
+        sender.shutdown()
+    assert sender.dropped == 1 + 1 + 2
+    assert caplog.messages == [f"metrics are not taken: {url} rejected 1 of those it was sent"]
+
+
 def test_one_that_is_gone_is_asked_again_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
@@ -200,11 +279,95 @@ def test_an_answer_without_end_is_not_read(length: str) -> None:
             assert done.result(timeout=30)
 
 
+@contextlib.contextmanager
+def dripping(first: bytes, again: bytes) -> Iterator[str]:
+    """A receiver that answers with some bytes and then with others, again and again; its address."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.sendall(first)
+                    while not over.wait(0.01):
+                        connection.sendall(again)
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        over.set()
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+ENDLESS = pytest.mark.parametrize(
+    ("scheme", "first", "again"),
+    [
+        ("http", b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        ("http", b"HTTP/1.1 200 ", b"O"),
+        ("http", b"HTTP/1.1 200 OK\r\nx: ", b"x"),
+        ("http", b"HTTP/1.1 200 OK\r\ncontent-length: 512\r\n\r\n", b"x"),
+        ("https", b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03", b"x"),
+    ],
+    ids=["interim", "status", "header", "body", "handshake"],
+)
+
+
+@ENDLESS
+def test_a_posting_has_an_end_however_much_is_still_said(
+    scheme: str, first: bytes, again: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with dripping(first, again) as host:
+        assert not sent(f"{scheme}://{host}", TIMEOUT="0.3")
+    assert caplog.messages == [f"spans are not taken: {scheme}://{host} did not answer in time"]
+
+
+@ENDLESS
+def test_so_it_has_for_metrics(
+    scheme: str, first: bytes, again: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp_http, "_SECONDS", 0.3)
+    with dripping(first, again) as host:
+        sender = MetricSender(f"{scheme}://{host}")
+        sender.export(MetricsData([]))
+        sender.shutdown()
+    assert caplog.messages == [f"metrics are not taken: {scheme}://{host} did not answer in time"]
+
+
+def test_after_a_posting_that_was_ended_the_next_one_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a connection that answered well before, too."""
+    good = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        sender = Sender(f"http://127.0.0.1:{server.getsockname()[1]}", {"OTEL_EXPORTER_OTLP_TIMEOUT": "0.5"})
+        done = pool.submit(lambda: [sender.send(b"x") for _ in range(3)])
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(good)
+            with contextlib.suppress(OSError):
+                while connection.recv(4096):
+                    connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(good)
+            assert done.result(timeout=30) == [True, False, True]
+        sender.close()
+
+
+def posted(url: str, headers: dict[str, str] | None = None) -> Response:
+    with Session(url) as session:
+        return session.post(url, b"x", timeout=60, headers=headers)
+
+
 def test_what_others_send_with_a_session_is_no_more_read_than_that() -> None:
     """Metrics go by the SDK's exporter, which takes the whole of an answer."""
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        done = pool.submit(Session(url).post, url, b"x", timeout=60)
+        done = pool.submit(posted, url)
         connection, _ = server.accept()
         with connection:
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(1_000_000))
@@ -215,7 +378,7 @@ def test_a_redirect_takes_no_key_elsewhere() -> None:
     with answering(200) as (elsewhere, seen), socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(Session(url).post, url, b"x", timeout=60, headers={"x-api-key": "key-canary"})
+            done = pool.submit(posted, url, {"x-api-key": "key-canary"})
             connection, _ = server.accept()
             with connection:
                 connection.sendall(

@@ -18,6 +18,7 @@ class Sender:
 
     def __init__(self, *, takes: bool = True) -> None:
         self.takes = takes
+        self.rejected = 0
         self.taken: list[int] = []
         self.free = threading.Event()
         self.free.set()
@@ -62,6 +63,16 @@ def test_what_is_queued_is_exported_at_the_end_in_batches(record: Record) -> Non
     assert (sum(sender.taken), max(sender.taken)) == (1200, 512)
     assert spans.dropped == 0
     assert sender.ended
+
+
+@pytest.mark.parametrize(("rejected", "dropped"), [(1, 1), (2, 2), (9, 2)])
+def test_what_the_receiver_rejects_of_them_is_dropped(record: Record, rejected: int, dropped: int) -> None:
+    sender = Sender()
+    sender.rejected = rejected
+    spans = queue(sender)
+    spans.put(record)
+    spans.close()
+    assert spans.dropped == dropped
 
 
 def test_what_ended_together_is_posted_together(record: Record) -> None:
