@@ -140,6 +140,8 @@ class Supervisor:
             # However this task ends: nobody else ends what it started.
             _kill(server)
             server.done.set()
+            if server.process is not None:
+                await server.process.wait()
 
     async def _start(self, server: _Server) -> bool:
         """Start a server and wait. Tells whether it became ready."""

@@ -223,11 +223,13 @@ async def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path, log: st
 @pytest.mark.parametrize("listener", ["tell", "line"])
 async def test_whatever_goes_wrong_no_server_is_left(tmp_path: Path, listener: str) -> None:
     one = command(tmp_path, "s", "worker")
-    workers = []
+    workers, servers = [], []
 
     def fail(*said: str) -> None:
         if said[1] in (Event.READY, "worker started"):
-            workers.append(os.pidfd_open(int((tmp_path / "s.mark").read_text(encoding="utf-8"))))
+            worker = int((tmp_path / "s.mark").read_text(encoding="utf-8"))
+            workers.append(os.pidfd_open(worker))
+            servers.append(Path("/proc", str(os.getpgid(worker))))
             raise SystemError(said)
 
     async def run() -> None:
@@ -238,6 +240,7 @@ async def test_whatever_goes_wrong_no_server_is_left(tmp_path: Path, listener: s
 
     with pytest.raises(BaseExceptionGroup, match="unhandled errors"):
         await run()
+    assert [one.exists() for one in servers] == [False], "killed, but never waited for"
     assert select.select(workers, [], [], 30)[0] == workers != []
     os.close(workers[0])
 
