@@ -1,7 +1,8 @@
-"""Failures that can happen to a fleet, so that their counters stand at 0 before the first."""
+"""Failures that can happen to a fleet: their classes, and counters that stand at 0 before the first."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import outcome as statuses
@@ -19,7 +20,28 @@ _OF_ATTEMPTS: Final = (
     "connect", "reset", "timeout:connect", "timeout:first_byte",
     "status:429", "status:500", "status:502", "status:503",
 )  # fmt: skip
-"""The usual errors of attempts that go on elsewhere; a server may answer with any status."""
+"""The usual errors of attempts that go on elsewhere."""
+
+_STATUS: Final = "status:"
+_ALL: Final = frozenset(names.ERRORS)
+
+
+@lru_cache(1024)
+def error_class(error: str) -> str:
+    """One of :data:`.names.ERRORS` or ``other``: a server may answer with any status."""
+    if error in _ALL:
+        return error
+    rough = f"{error[: len(_STATUS) + 1]}xx"
+    return rough if error.startswith(_STATUS) and rough in _ALL else names.OTHER
+
+
+@lru_cache(1024)
+def error_type(error: str) -> str:
+    """The same as the value of ``error.type``, empty where there was no error."""
+    if not error:
+        return ""
+    known = error_class(error)
+    return "_OTHER" if known == names.OTHER else known.removeprefix(_STATUS)
 
 
 class Failures:

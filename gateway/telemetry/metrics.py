@@ -12,8 +12,7 @@ from gateway.core.gain import Gain, decode_sample
 from gateway.core.labels import known
 from gateway.core.outcome import accepted_by_position
 from gateway.telemetry import names
-from gateway.telemetry.failures import Failures
-from gateway.telemetry.span_attributes import error_type
+from gateway.telemetry.failures import Failures, error_class, error_type
 from gateway.telemetry.tally import observe, tally
 
 if TYPE_CHECKING:
@@ -237,7 +236,7 @@ class Metrics:
             self._tallies[names.REJECTIONS].row((rejected.backend,))[rejected.reason] += 1
         if len(record.attempts) > 1:
             for failed in record.attempts[:-1]:
-                self._tallies[names.FAILOVERS].row((failed.backend,))[failed.error] += 1
+                self._tallies[names.FAILOVERS].row((failed.backend,))[error_class(failed.error)] += 1
 
 
 def _sums(kept: Mapping[Values, _Of], read: Callable[[_Of], float | None]) -> dict[Values, float]:

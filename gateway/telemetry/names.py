@@ -75,6 +75,24 @@ DRAFT_TOKENS: Final = "draft_tokens"
 WEIGHTING: Final = "weighting"
 REVISION: Final = "revision"
 
+_STATUSES: Final = (
+    "400", "401", "403", "404", "408", "409", "413", "422", "429", "499", "500", "501", "502", "503", "504",
+    "529", "1xx", "2xx", "3xx", "4xx", "5xx",
+)  # fmt: skip
+"""HTTP statuses that servers of models and proxies answer errors with, and the classes of all others."""
+
+_FAILURES: Final = (
+    "connect", "reset", "protocol", "too_large", "ended_early", "cannot_go_on", "client_gone", "shutdown",
+    "error_event", "error_event:4xx",
+    "timeout:connect", "timeout:first_byte", "timeout:idle", "timeout:total", "timeout:deadline",
+    "invalid_request", "request_too_large", "unknown_transfer_encoding", "request_timeout", "model_not_found",
+    "no_route", "unknown_backend", "pin_not_allowed", "empty_pool", "all_rejected", "overloaded",
+    "shutting_down", "internal_error",
+)  # fmt: skip
+
+ERRORS: Final = (*_FAILURES, *(f"status:{status}" for status in _STATUSES))
+"""Error classes of attempts and of requests that reached no backend: all that a label can have."""
+
 LABELS: Final[Mapping[str, str]] = {
     WORKLOAD: "Kind of work; `other` for a label that neither the built-in set nor the policy in force has.",
     BACKEND: "Name in the fleet; absent where the request reached none.",
@@ -84,7 +102,9 @@ LABELS: Final[Mapping[str, str]] = {
     POSITION: "Place of the draft token in its step, from 0.",
     GRADE: "How acceptance is known: `exact` (answers told), `stream` (from their events), `counters` (from "
     "those of the server), `none` (a baseline) or `not_measured`; of a draft's latency `estimate`.",
-    ERROR: "Error class of the failed attempt, such as `connect` or `status:503`.",
+    ERROR: "Error class of the failed attempt: "
+    + "".join(f"`{each}`, " for each in _FAILURES)
+    + f"`other`, or `status:` and the HTTP status, of an unusual one the class: {', '.join(_STATUSES)}.",
     SOURCE: "What found the workload: `hint`, `policy`, `examples`, `rule:NAME`, `model:NAME`, "
     "`session`, `mix` or `default`.",
     VALIDITY: "`valid` if the arguments of every call are JSON objects, `invalid` if not",
@@ -481,7 +501,9 @@ SERVER_PORT: Final = Attribute("server.port", "int", "Port of the backend.")
 HTTP_STATUS: Final = Attribute(
     "http.response.status_code", "int", "What the client got, or on an attempt what the backend answered."
 )
-ERROR_TYPE: Final = Attribute("error.type", "string", "Error class; for an HTTP status the number alone.")
+ERROR_TYPE: Final = Attribute(
+    "error.type", "string", "As the label `error`; for an HTTP status the number alone, `_OTHER` for `other`."
+)
 
 ROUTE_REQUEST_ID: Final = Attribute("specroute.request.id", "string", "As in `x-request-id`.")
 ROUTE_STATUS: Final = Attribute("specroute.status", "string", LABELS[STATUS])
@@ -547,7 +569,9 @@ ATTEMPT_NUMBER: Final = Attribute("specroute.attempt.number", "int", "From 1.")
 ATTEMPT_PHASE: Final = Attribute(
     "specroute.attempt.phase", "string", "`connect`, `sent`, `headers`, `first_byte` or `done`."
 )
-ATTEMPT_ERROR: Final = Attribute("specroute.attempt.error", "string", LABELS[ERROR])
+ATTEMPT_ERROR: Final = Attribute(
+    "specroute.attempt.error", "string", "Error class as the label `error`, with whatever HTTP status it was."
+)
 FAILOVER_FROM: Final = Attribute("specroute.failover.from", "string", "Backend that failed.")
 FAILOVER_TO: Final = Attribute("specroute.failover.to", "string", "Backend tried next.")
 

@@ -15,6 +15,7 @@ from gateway.core.decide import Decision
 from gateway.core.predict import ask, predict
 from gateway.telemetry import names
 from gateway.telemetry.decision_entry import finish_of, model_of
+from gateway.telemetry.failures import error_type
 from gateway.telemetry.identifiers import is_id, is_model
 from gateway.telemetry.otlp import Key, written
 
@@ -49,11 +50,6 @@ _response_id: Final = _KEYS[names.GEN_AI_RESPONSE_ID].text
 _input_tokens: Final = _KEYS[names.GEN_AI_INPUT_TOKENS].whole
 _output_tokens: Final = _KEYS[names.GEN_AI_OUTPUT_TOKENS].whole
 _cached_tokens: Final = _KEYS[names.GEN_AI_CACHED_TOKENS].whole
-
-
-def error_type(error: str) -> str:
-    """The value of ``error.type`` for an error class: of ``status:503`` the number, else the class."""
-    return error.removeprefix("status:")
 
 
 def operation(record: Record) -> str:

@@ -14,7 +14,7 @@ from gateway.core import reasons
 from gateway.core.decide import Decision
 from gateway.telemetry import names, otlp
 from gateway.telemetry import span_attributes as attributes
-from gateway.telemetry.span_attributes import error_type
+from gateway.telemetry.failures import error_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

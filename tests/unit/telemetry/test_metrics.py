@@ -197,6 +197,23 @@ def test_an_error_is_told_apart_in_the_durations(record: Record, series: Series)
         assert found[f"{name}_seconds_count error_type=500{GENAI}"] == 1
 
 
+def test_whatever_status_a_server_answers_the_number_of_series_is_bounded(
+    record: Record, series: Series
+) -> None:
+    telemetry = setup()
+    for status in range(100, 1000):
+        error = f"status:{status}"
+        failed = replace(record.attempts[0], error=error, status=status)
+        outcome = Outcome("upstream_error", status, error=error)
+        telemetry.on_record(replace(record, attempts=(failed, failed), outcome=outcome))
+    found = [name for name in series(telemetry.exposition()) if "_count" in name or "failovers" in name]
+    told = [[part for part in name.split() if part.startswith(("error=", "error_type="))] for name in found]
+    kinds = {part.partition("=")[2] for parts in told for part in parts}
+    assert {"503", "4xx", "status:503", "status:4xx", "3xx", "_OTHER", "other"} <= kinds
+    assert len(kinds) <= 2 * len(names.ERRORS)
+    assert "418" not in kinds
+
+
 def test_ten_thousand_junk_names_make_no_series(record: Record, series: Series) -> None:
     telemetry = setup()
 
