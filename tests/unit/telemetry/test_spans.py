@@ -266,15 +266,16 @@ def test_a_request_without_candidate_is_one_span_that_says_why(spans: Decoded, r
     refused = replace(
         record,
         features=replace(record.features, model="typed by a client"),
-        decision=NoCandidate("no_route", "no model 'typed by a client'", busy=False, route=None, rejected=(),
+        decision=NoCandidate("unknown_model", "no model 'typed by a client'", busy=False, route=None, rejected=(),
                              policy_revision="p1", fleet_revision="f1"),
-        attempts=(), outcome=Outcome("rejected", 404, error="no_route"), backend="", method="",
+        attempts=(), outcome=Outcome("rejected", 404, error="model_not_found"), backend="", method="",
     )  # fmt: skip
     (request,) = spans.of(refused)
     assert request.name == "chat"
     assert is_error(request)
     found = attributes(request)
-    assert found["specroute.decision.reason"] == found["error.type"] == "no_route"
+    assert found["specroute.decision.reason"] == "unknown_model"
+    assert found["error.type"] == "model_not_found"
     assert "typed by a client" not in str(found)
     assert "specroute.backend" not in found
     assert "specroute.route" not in found
