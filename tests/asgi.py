@@ -14,6 +14,7 @@ class Conversation:
     Attributes:
         piped: Whether the server offers the pipe.
         poured: How many parts came through it.
+        streams: Whether the server was told of a stream.
     """
 
     piped = False
@@ -22,6 +23,7 @@ class Conversation:
         self._inbox = asyncio.Queue()
         self.sent = []
         self.poured = 0
+        self.streams = False
         self.reads_after = 0.0
         self._news = asyncio.Event()
         self._pipe = _Pipe(self)
@@ -134,6 +136,9 @@ class _Pipe:
         self._room()
 
     behind = False
+
+    def streams(self):
+        self._conversation.streams = True
 
     def release(self):
         self._room, self.lost = lambda: None, None

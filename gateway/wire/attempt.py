@@ -235,6 +235,7 @@ class Trial:
         """Pass on server-sent events as they come; all but the first by the pipe, if there is one."""
         self.event_stream = True
         tap, client = self.tap, self._client
+        client.streams()
         async for chunk in response.body():
             data = tap.feed(chunk, self._arrived(patience))
             if not client.delivered and tap.reading.error and not tap.reading.events:

@@ -159,6 +159,11 @@ class Client:
         await self.write(data)
         self._caught_up(began)
 
+    def streams(self) -> None:
+        """A stream begins."""
+        if self.line is not None:
+            self.line.streams()
+
     def release(self) -> None:
         """End what is between this and the pipe."""
         if self.line is not None:

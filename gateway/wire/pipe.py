@@ -102,6 +102,10 @@ class Pipe:
         self._protocol.held_back.add(self)
         return False
 
+    def streams(self) -> None:
+        """A stream begins, which others are not to hold up until :meth:`release`."""
+        self._protocol.starts.streams.add(self)
+
     def pouring(self) -> tuple[Callable[[bytes], bool], Callable[[bytes], bool], bool]:
         """:meth:`write` for many parts of a body, after the first: as lean as can be.
 
@@ -170,9 +174,10 @@ class Pipe:
             self._protocol.watched.add(self)
 
     def release(self) -> None:
-        """Forget whom to call: those know the pipe, and such a circle would wait for a collection."""
+        """The exchange has ended. Whom to call is forgotten: in a circle it would wait for a collection."""
         self._room = None
         self.on_lost(None)
+        self._protocol.starts.streams.discard(self)
 
     # What the protocol calls.
 

@@ -46,6 +46,7 @@ class LimitedProtocol(HttpToolsProtocol):
         head_seconds: How long a head may take, from the connection or its first byte on.
         body_seconds: How long a body may bring nothing.
         linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
+        starts: When requests begin, of all connections of the server.
         watched: Pipes to be told when the client leaves.
         unread_seconds: How long a client may read nothing of what was written to it.
         held_back: Pipes that wait for the client to catch up.
@@ -67,12 +68,11 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._head_open = True
         self._head_size = self._silent = 0
-        self._progress = False
-        self._repeating = False
+        self._progress = self._repeating = False
         self._refusal = refusals.UNREADABLE
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._starts = starts_of(server_state, self.loop)
+        self.starts = starts_of(server_state, self.loop)
         self.watched: set[Pipe] = set()
         self.held_back: set[Pipe] = set()
         self._unanswered: deque[RequestResponseCycle] = deque()
@@ -115,7 +115,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._tell_of_room()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._starts.add(partial(super()._start_asgi_task, cycle, app))
+        self.starts.add(partial(super()._start_asgi_task, cycle, app))
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or wait for one."""

@@ -216,3 +216,18 @@ async def test_a_client_that_sends_junk_behind_its_request_has_left():
         assert b"HTTP/1.1" not in await reader.read()
         app.end.set()
         writer.close()
+
+
+async def test_a_stream_is_one_until_its_exchange_ends():
+    app = Piping()
+    async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await begin(app, port)
+        starts = protocols.made[-1].starts
+        app.pipe.streams()
+        assert starts.streams == {app.pipe}
+        app.pipe.finish(b"")
+        app.pipe.release()
+        assert not starts.streams
+        app.end.set()
+        await reader.read()
+        writer.close()

@@ -54,6 +54,12 @@ async def test_the_pipe_is_used_where_there_is_one(piped):
     assert client.body == ROLE + WORD + LAST + DONE
 
 
+async def test_the_server_is_told_of_streams(piped):
+    bench = Bench(a=[stream(*WHOLE), answer()])
+    assert (await bench.talk()).streams is piped
+    assert not (await bench.talk()).streams
+
+
 async def test_usage_that_was_asked_for_is_passed_on_and_the_body_goes_out_as_it_came():
     bench = Bench(a=[stream(*WHOLE)])
     given = body(stream=True, stream_options={"include_usage": True})
