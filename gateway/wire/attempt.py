@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.features import GENERATING
@@ -12,7 +13,7 @@ from gateway.wire import headers as names
 from gateway.wire.patience import Patience
 from gateway.wire.plan import Answer
 from gateway.wire.pouring import KeptBackError, pour
-from gateway.wire.reading import Reading, decode
+from gateway.wire.reading import Reading, decode, is_object
 from gateway.wire.sse import StreamTap
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
 
@@ -45,6 +46,11 @@ CHOOSING: Final = frozenset({"chat", "completions"})
 
 STATUSES: Final = range(200, 600)
 """Those that an answer may have; interim ones are no answers."""
+
+_ANSWERS: Final = (b"application/json", b"text/event-stream")
+"""Types of what servers answer to prompts; something before them may answer with a page, or lead elsewhere."""
+
+_ENCODING: Final = b"content-encoding"
 
 
 class Trial:
@@ -133,6 +139,10 @@ class Trial:
                     await self._take(response, patience)
                 finally:
                     await response.close()
+        except asyncio.CancelledError:
+            if self.phase == "connect" and self._request.sent.done:
+                self.phase = "sent"
+            raise
         except TimeoutError:
             if self.phase == "connect":  # connecting has a limit of its own, so the request went out
                 self.phase = "sent"
@@ -156,6 +166,16 @@ class Trial:
         return clock.monotonic() - self.started >= OWN_SHARE * own
 
     @property
+    def _prompted(self) -> bool:
+        """Whether an answer is a JSON object or a stream of events, and nothing else one."""
+        return self._plan.endpoint in GENERATING and not self._client.bare
+
+    def _hold(self, response: UpstreamResponse, body: bytes) -> None:
+        """Keep what is no answer; the client gets it if nobody else has one."""
+        self.held = Answer(response.status, response.headers, body)
+        self.error = "protocol"
+
+    @property
     def _has_all(self) -> bool:
         """Whether the client was given all that was read."""
         client = self._client
@@ -167,7 +187,7 @@ class Trial:
             raise UpstreamError("headers", "protocol", f"status {response.status}")
         fields = dict(reversed(response.headers))
         content_type = fields.get(b"content-type", b"").lower()
-        encoded = fields.get(b"content-encoding", b"identity") != b"identity"
+        encoded = fields.get(_ENCODING, b"identity") != b"identity"
         if encoded and self._client.started:
             raise UpstreamError("headers", "protocol", "a compressed answer to a stream that has begun")
         if response.status >= 400:
@@ -176,7 +196,7 @@ class Trial:
             self.error = f"status:{response.status}"
             if response.status in BUSY_STATUSES:
                 self._retry_after = names.retry_after(response.headers, clock.unix_ns() / 1e9)
-        elif content_type.startswith(b"text/event-stream") and not (encoded or self._client.bare):
+        elif content_type.startswith(_ANSWERS[1]) and not (encoded or self._client.bare):
             await self._stream(response, patience)
         elif self._client.started:
             raise UpstreamError("headers", "protocol", f"{content_type!r} to a stream that has begun")
@@ -186,7 +206,9 @@ class Trial:
 
     async def _other(self, response: UpstreamResponse, patience: Patience, content_type: bytes) -> None:
         """Pass on what is no stream of events."""
-        if content_type.startswith(b"application/json"):
+        if self._prompted and (response.status >= 300 or not content_type.startswith(_ANSWERS)):
+            self._hold(response, await self._whole(response, patience, ANSWER_LIMIT))
+        elif content_type.startswith(_ANSWERS[0]):
             await self._document(response, patience)
         else:
             await self._flow(response, patience)
@@ -214,6 +236,9 @@ class Trial:
         body = await self._whole(response, patience, ANSWER_LIMIT)
         if (read := decode(body)) is not None:
             self.reading.take(read)
+        elif self._prompted and names.first(response.headers, _ENCODING) is None and not is_object(body):
+            self._hold(response, body)
+            return
         self._complete()
         await self._client.answer(response.status, self._dressed(response), body)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import httpx
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from gateway.wire.headers import Headers
-    from gateway.wire.upstream import FramedSink, Sink, UpstreamRequest
+    from gateway.wire.upstream import FramedSink, Sent, Sink, UpstreamRequest
+
+
+_SENT: Final[ContextVar[Sent]] = ContextVar("sent")
+"""Of the request that a task sends; the transport has no place for it."""
 
 
 class HttpxUpstream:
@@ -41,6 +46,7 @@ class HttpxUpstream:
             content=request.body,
             extensions={"timeout": {"connect": connect_timeout}},
         )
+        _SENT.set(request.sent)
         try:
             response = await self._transport.handle_async_request(outgoing)
         except (httpx.TransportError, aiohttp.ClientError) as error:
@@ -97,8 +103,15 @@ class HttpxResponse:
             raise UpstreamError("headers", "reset", str(error)) from error
 
 
+async def _tell(*_: object) -> None:
+    _SENT.get().done = True
+
+
 def _session(tls: ssl.SSLContext | None, keepalive: float) -> aiohttp.ClientSession:
+    trace = aiohttp.TraceConfig()
+    trace.on_request_headers_sent.append(_tell)
     return aiohttp.ClientSession(
+        trace_configs=[trace],
         connector=aiohttp.TCPConnector(limit=0, ssl=tls or True, keepalive_timeout=keepalive),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),

@@ -105,6 +105,15 @@ def decode(data: bytes | memoryview) -> Body | None:
         return None
 
 
+def is_object(data: bytes) -> bool:
+    """Whether a body is a JSON object, whatever it holds."""
+    try:
+        msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except UNREADABLE:
+        return False
+    return True
+
+
 def error_class(error: object) -> str:
     """Class of an error object within an answer. Its code is the status that vLLM would have sent."""
     told = error if isinstance(error, dict) else {}

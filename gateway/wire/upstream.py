@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.values import value
@@ -21,6 +22,19 @@ CLOSE_SECONDS = 2.0
 """How long the closing of a pool may wait for its connections to end."""
 
 
+class Sent:
+    """Whether a request is on its way.
+
+    Attributes:
+        done: Whether a connection stood and the request was written to it.
+    """
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = False
+
+
 @value(frozen=True, slots=True)
 class UpstreamRequest:
     """A request as it goes to a backend.
@@ -29,12 +43,14 @@ class UpstreamRequest:
         url: Scheme, host, port, path and query.
         headers: All but those of the connection, which are Host, Content-Length and the like.
         body: Sent as it is.
+        sent: Told once it is on its way.
     """
 
     method: str
     url: str
     headers: Headers
     body: bytes
+    sent: Sent = field(default_factory=Sent, compare=False)
 
 
 class UpstreamError(Exception):

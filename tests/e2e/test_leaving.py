@@ -80,6 +80,18 @@ LARGE = b"POST /v1/embeddings HTTP/1.1\r\nhost: g\r\ncontent-length: 900000\r\n\
 """What some clients send behind their requests without waiting for the answer."""
 
 
+class Silent(Slow):
+    """One that says nothing at all, and of which is known that it was asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def _answer(self, writer, *, stream):
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
 async def leave(url, identity, rng):
     """Send a request and be gone after a random time. Returns when that was."""
     host, port = url.removeprefix("http://").split(":")
@@ -126,3 +138,35 @@ async def test_the_server_sees_a_client_leave_at_any_moment(tmp_path, way):
     assert set(statuses) == {"cancelled"}
     listener.close()
     await listener.wait_closed()
+
+
+@WAYS
+async def test_what_a_server_had_before_its_client_left_was_sent(tmp_path, way):
+    """It may have been served, and is no sign of a server that cannot be reached."""
+    server, records, ended = Silent(), [], asyncio.Event()
+
+    def on_record(record):
+        records.append(record)
+        ended.set()
+
+    listener = await asyncio.start_server(server, "127.0.0.1", 0)
+    async with listener:
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        backends = [{"name": "a", "url": url, "model": "m/big"}]
+        async with (
+            asyncio.timeout(30),
+            gateway(tmp_path, backends, on_record=[on_record], **way) as front,
+        ):
+            await idle(front)
+            host, port = front.removeprefix("http://").split(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            body = json.dumps({"model": "m/big", "messages": []}).encode()
+            writer.write(
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b"
+                % (len(body), body)
+            )
+            await server.asked.wait()
+            writer.close()
+            await ended.wait()
+    assert [(one.phase, one.error) for one in records[0].attempts] == [("sent", "client_gone")]
+    assert records[0].outcome.status == "cancelled"

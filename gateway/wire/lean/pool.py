@@ -155,6 +155,7 @@ async def _ask(
     response = LeanResponse(connection, loop, bare=request.method == "HEAD")
     try:
         connection.start(response, head, request.body)
+        request.sent.done = True
         await response.head()
     except BaseException:
         connection.abort()

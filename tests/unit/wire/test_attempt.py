@@ -85,6 +85,63 @@ async def test_an_answer_of_another_kind_is_not_put_into_a_stream_that_has_begun
     assert [attempt.error for attempt in bench.record.attempts] == ["protocol", ""]
 
 
+STRANGE = pytest.mark.parametrize(
+    "act",
+    [
+        lambda: other(b"text/html", b"<html>"),
+        lambda: other(b"text/plain", b""),
+        lambda: other(b"application/json", b"<html>"),
+        lambda: other(b"application/json", b""),
+        lambda: other(b"application/json", b"[]"),
+        lambda: answer(b"{}", 302, [(b"location", b"http://elsewhere/")]),
+        lambda: other(b"text/html", b"moved", 307),
+        lambda: other(b"application/json", b"", 304),
+    ],
+    ids=["html", "empty", "no-json", "no-body", "no-object", "redirect", "moved", "not-modified"],
+)
+"""What no server of models answers to a prompt, but something before it may."""
+
+
+@STRANGE
+@pytest.mark.parametrize("wanted", [True, False], ids=["stream", "whole"])
+async def test_what_is_no_answer_to_a_prompt_is_a_fault_of_the_backend(act, wanted):
+    bench = Bench(a=[act()], b=[answer(b'{"choices":[]}')])
+    client = await bench.talk(body(stream=wanted))
+    assert (client.status, client.body) == (200, b'{"choices":[]}')
+    assert [attempt.error for attempt in bench.record.attempts] == ["protocol", ""]
+    assert bench.record.outcome.status == "ok"
+
+
+@STRANGE
+async def test_where_there_is_no_other_the_client_gets_it_and_the_record_knows_better(act):
+    given = act()
+    bench = Bench(a=[given])
+    client = await bench.talk(body())
+    assert (client.status, client.body) == (given.status, given.body[0])
+    outcome = bench.record.outcome
+    assert (outcome.status, outcome.http_status, outcome.error) == (
+        "upstream_error",
+        given.status,
+        "protocol",
+    )
+
+
+@STRANGE
+async def test_elsewhere_it_may_be_an_answer(act):
+    given = act()
+    bench = Bench(a=[given])
+    client = await bench.talk(body(), path="/v1/some/other")
+    assert (client.status, client.body) == (given.status, given.body[0])
+    assert bench.record.outcome.status == "ok"
+
+
+async def test_an_answer_whose_fields_are_strange_is_still_one():
+    said = b'{"id":5,"usage":"none","choices":{}}'
+    bench = Bench(a=[answer(said)])
+    assert (await bench.talk(body())).body == said
+    assert bench.record.outcome.status == "ok"
+
+
 async def test_a_stream_that_only_such_answers_came_for_ends_with_an_error():
     gate = asyncio.Event()
     bench = Bench(timeouts=Timeouts(keep_alive=0.01), a=[late(gate, answer(b"{}"))])
