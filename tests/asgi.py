@@ -136,6 +136,7 @@ class _Pipe:
         self._room()
 
     behind = False
+    refusal = None
 
     def streams(self):
         self._conversation.streams = True

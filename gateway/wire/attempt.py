@@ -48,7 +48,7 @@ STATUSES: Final = range(200, 600)
 """Those that an answer may have; interim ones are no answers."""
 
 _ANSWERS: Final = (b"application/json", b"text/event-stream")
-"""Types of what servers answer to prompts; something before them may answer with a page, or lead elsewhere."""
+"""Types of what servers answer to prompts; what stands before them may show a page, or lead elsewhere."""
 
 _ENCODING: Final = b"content-encoding"
 

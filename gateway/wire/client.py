@@ -80,7 +80,7 @@ class Client:
         self.status = 0
 
     async def body(self, limit: int) -> bytes | errors.Problem:
-        """The whole request body; a problem if it is larger than ``limit`` bytes.
+        """The whole request body; a problem if it is larger than ``limit`` bytes or cannot be read.
 
         A client that leaves meanwhile sets :attr:`gone`.
         """
@@ -91,6 +91,8 @@ class Client:
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
+                if self.line is not None and (refusal := self.line.refusal) is not None:
+                    return refusal  # the client has been told, and what is sent to it goes nowhere
                 self.gone = True
                 return b""
             part: bytes = message.get("body", b"")

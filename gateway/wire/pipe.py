@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from gateway.wire.client import Scope
+    from gateway.wire.errors import Problem
     from gateway.wire.headers import Headers
     from gateway.wire.protocol import LimitedProtocol
 
@@ -142,6 +143,12 @@ class Pipe:
         if not cycle.keep_alive:
             self._transport.close()
         cycle.on_response()
+
+    @property
+    def refusal(self) -> Problem | None:
+        """What the client was told by the server where its body could not be read to the end."""
+        protocol = self._protocol
+        return protocol.refusal.problem if protocol.refused and self._cycle.disconnected else None
 
     @property
     def behind(self) -> bool:

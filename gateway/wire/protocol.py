@@ -47,6 +47,7 @@ class LimitedProtocol(HttpToolsProtocol):
         body_seconds: How long a body may bring nothing.
         linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
         starts: When requests begin, of all connections of the server.
+        refused, refusal: Whether no more is read, and what the client is or would be told.
         watched: Pipes to be told when the client leaves.
         unread_seconds: How long a client may read nothing of what was written to it.
         held_back: Pipes that wait for the client to catch up.
@@ -69,8 +70,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_open = True
         self._head_size = self._silent = 0
         self._progress = self._repeating = False
-        self._refusal = refusals.UNREADABLE
-        self._refused = False
+        self.refused, self.refusal = False, refusals.UNREADABLE
         self._timer: asyncio.TimerHandle | None = None
         self.starts = starts_of(server_state, self.loop)
         self.watched: set[Pipe] = set()
@@ -153,7 +153,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read bytes as they arrive."""
-        if self._refused:
+        if self.refused:
             return
         self._progress = self._rest.on = False
         self._feed(data)
@@ -161,8 +161,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._read_ahead()
         # What the parser holds back of a head that has not ended is not counted anywhere else.
         self._silent = 0 if self._progress else self._silent + len(data)
-        if self._silent > HEAD_LIMIT and not self._refused:
-            self._refusal = refusals.HEAD_TOO_LARGE
+        if self._silent > HEAD_LIMIT and not self.refused:
+            self.refusal = refusals.HEAD_TOO_LARGE
             self.send_400_response("")
         self._limit_the_wait()
 
@@ -171,8 +171,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
         What is too much is thrown away, and the connection ends with the answers to what came as a whole.
         """
-        if self._ahead > AHEAD_LIMIT and not self._refused:
-            self._refused = True
+        if self._ahead > AHEAD_LIMIT and not self.refused:
+            self.refused = True
             self._stop_timer()
             while self.pipeline and self.pipeline[0][0].more_body:
                 self.pipeline.popleft()
@@ -183,7 +183,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _limit_the_wait(self) -> None:
         """For the rest of what has come in part."""
-        if self._refused:
+        if self.refused:
             return
         if not self._head_open:
             if len(self.cycle.body) > HIGH_WATER_LIMIT:
@@ -195,7 +195,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what uvicorn says is not JSON
         """Refuse to read on. Where that would fall into an answer, the connection just ends."""
-        self._refused = True
+        self.refused = True
         cycle = self.cycle
         if self.pipeline or (self._answering and cycle.response_started):
             self.transport.close()
@@ -204,7 +204,7 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
             self._tell_that_it_left()
-        self.transport.write(self._refusal)
+        self.transport.write(self.refusal.answer)
         self._stop_timer()
         self._close_after(self.linger_seconds)
 
@@ -236,7 +236,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.flow.read_paused:  # by us: nobody has taken yet what came before
             self._timer = self.loop.call_later(self.body_seconds, self._body_stalled)
             return
-        self._refusal = refusals.TOO_SLOW
+        self.refusal = refusals.TOO_SLOW
         self.send_400_response("")
 
     def _close_after(self, seconds: float) -> None:
@@ -261,7 +261,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Take a part of path and query."""
         self._head_size += len(url)
         if self._head_size > TARGET_LIMIT:
-            self._refusal = refusals.TARGET_TOO_LONG
+            self.refusal = refusals.TARGET_TOO_LONG
             raise ValueError("path and query are too long")
         if not self._repeating:
             self.url += url
@@ -270,12 +270,12 @@ class LimitedProtocol(HttpToolsProtocol):
         """Take a header; trailers are counted and passed over."""
         self._head_size += len(name) + len(value) + _OVERHEAD
         if self._head_size > HEAD_LIMIT:
-            self._refusal = refusals.HEAD_TOO_LARGE
+            self.refusal = refusals.HEAD_TOO_LARGE
             raise ValueError("the headers are too large")
         if self._head_open and not self._repeating:
             name = name.lower()
             if name == _CODING and value.strip().lower() != b"chunked":
-                self._refusal = refusals.UNKNOWN_CODING
+                self.refusal = refusals.UNKNOWN_CODING
                 raise ValueError("a transfer encoding that is not known")
             self.headers.append((name, value))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.wire import errors
 
@@ -13,10 +13,18 @@ HEAD_LIMIT: Final = 64 * 2**10
 """Largest head, in bytes: path, query and headers, trailers included."""
 
 
-def _refusal(problem: errors.Problem, reason: str) -> bytes:
+class Refusal(NamedTuple):
+    """Why a request cannot be read, and the whole answer that says so."""
+
+    problem: errors.Problem
+    answer: bytes
+
+
+def _refusal(problem: errors.Problem, reason: str) -> Refusal:
     body = problem.body()
     head = f"HTTP/1.1 {problem.status} {reason}\r\ncontent-type: application/json\r\n"
-    return f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+    head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    return Refusal(problem, head.encode() + body)
 
 
 UNREADABLE: Final = _refusal(errors.invalid("the request is not valid HTTP"), "Bad Request")

@@ -278,7 +278,7 @@ async def test_of_what_is_sent_behind_a_request_so_much_is_read_and_the_rest_thr
     async with serving(app=Held()) as (app, protocols, port), asyncio.timeout(SECONDS):
         reader, writer = await connected(port)
         writer.write(GET + b"\r\n" + POST % 3 + b"abc" + large + GET + b"\r\n")
-        while not (protocols.made and protocols.made[0]._refused):  # noqa: ASYNC110 - lets the others run
+        while not (protocols.made and protocols.made[0].refused):  # noqa: ASYNC110 - lets the others run
             await asyncio.sleep(0)
         app.may.set()
         answers = await reader.read()
