@@ -10,8 +10,14 @@ if TYPE_CHECKING:
 _TEXTS: Final = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_content":"')
 """Beginnings of what events differ in; of the first two the opening of an answer consists."""
 
-_HEADS: Final = 256
-"""Sizes of events of which it is remembered how they begin, at most."""
+_FRAMES: Final = 256
+"""Sizes of events of which it is remembered how they are framed, at most."""
+
+_Frame = tuple[bytes, int, int, int]
+"""Of chunks of one size: how such events begin, the borders of their text, and their size unframed."""
+
+_NO_FRAME: Final[_Frame] = (b"", 0, -2, 0)
+"""Its text ends where none does."""
 
 _LESSONS: Final = 4
 """How often a form of events is learned in a stream, at most: some are alike in nothing."""
@@ -28,7 +34,8 @@ class Alike:
     """
 
     __slots__ = (
-        "_after", "_alike", "_before", "_close", "_heads", "_keeps", "_lessons", "_start", "_tail", "reading",
+        "_after", "_alike", "_before", "_close", "_frames", "_keeps", "_lessons", "_start", "_tail",
+        "reading",
     )  # fmt: skip
 
     def __init__(self, reading: Reading) -> None:
@@ -38,7 +45,7 @@ class Alike:
         self._alike = False
         self._before = self._after = b""
         self._start = self._tail = 0
-        self._heads: dict[int, bytes] = {}
+        self._frames: dict[int, _Frame] = {}
         self._close = b""
         self._keeps = False
 
@@ -67,32 +74,28 @@ class Alike:
         """
         if not self._alike:
             return 0
-        size = len(chunk)
-        head = self._heads.get(size)
-        if head is None:
-            head = self._head_of(size)
-        if not (head and chunk.startswith(head) and chunk.endswith(self._close)):
-            return 0
-        start, end = len(head), size - self._tail - 2
-        if chunk.find(b'"', start) != end:
+        head, start, end, size = self._frames.get(len(chunk)) or self._frame_of(len(chunk))
+        if not (chunk.startswith(head) and chunk.endswith(self._close) and chunk.find(b'"', start) == end):
             return 0
         reading = self.reading
         reading.last_token_at = now
         reading.events += 1
         if self._keeps:
             self._keeps = reading.keep(chunk[start - 1 : end + 1])
-        return size - start + self._start - 2
+        return size
 
-    def _head_of(self, size: int) -> bytes:
-        """How a chunk of this size begins that is such an event; empty if none has this size."""
-        head = b""
+    def _frame_of(self, chunk: int) -> _Frame:
+        """The frame of chunks of this size; none if no such event can have it."""
+        frame = _NO_FRAME
         for digits in range(1, 9):
-            length = b"%x" % max(0, size - digits - 4)
+            size = max(0, chunk - digits - 4)
+            length = b"%x" % size
             if len(length) == digits:
                 head = length + b"\r\n" + self._before
-        if len(self._heads) < _HEADS:
-            self._heads[size] = head
-        return head
+                frame = head, len(head), chunk - self._tail - 2, size
+        if len(self._frames) < _FRAMES:
+            self._frames[chunk] = frame
+        return frame
 
     def _passes_all(self, events: list[bytes], now: float) -> bool:
         before, start, after, tail = self._before, self._start, self._after[:-2], self._tail - 2
@@ -123,6 +126,6 @@ class Alike:
                 self._lessons -= 1
                 self._before, self._after = event[:start], event[end:] + b"\n\n"
                 self._start, self._tail = len(self._before), len(self._after)
-                self._heads, self._close = {}, self._after + b"\r\n"
+                self._frames, self._close = {}, self._after + b"\r\n"
                 self._keeps = name in _TEXTS[:2]
             return

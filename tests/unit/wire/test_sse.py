@@ -255,7 +255,7 @@ def test_a_chunk_passes_in_its_framing_only_if_that_is_right():
     for size in range(1000):
         word = WORD.replace(b"hi", b"h" * size)
         assert tap.passes_framed(in_frame(word), 7.0) == len(word)
-    assert len(tap._heads) <= 256
+    assert len(tap._frames) <= 256
     assert tap.reading.opening().startswith("hihihi" + "h" * 20)
 
 
