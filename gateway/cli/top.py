@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import httpx
     from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 NO_BACKEND = 1
 """Exit code of ``--once`` and ``--json`` where no backend can take a request."""
@@ -26,6 +27,9 @@ _DECISIONS = 8
 _HEADING = 3
 _HEAD = 2
 """Lines of the heading, and of the head of a table."""
+
+_GIVING_WAY = frozenset({"Fleet", "method", "backend", "result", "why"})
+"""Columns that are cut where there is no room for all."""
 
 _STALE = 15.0
 """Seconds after which a load is too old to be trusted, as on the status page and for the alert."""
@@ -70,7 +74,7 @@ def top(
             if json_:
                 print(json.dumps(found, indent=2))
             elif once:
-                console.print(render(found, url))
+                console.print(render(found, url, console.width))
             else:
                 _live(client, console, url, window, interval)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
@@ -104,7 +108,7 @@ def _live(client: httpx.Client, console: Console, url: str, window: int, interva
         try:
             while True:
                 try:
-                    shown: RenderableType = render(_look(client, window), url, console.size)
+                    shown: RenderableType = render(_look(client, window), url, *console.size)
                 except httpx.HTTPError as error:
                     shown = Text(f"{url} does not answer: {error}", style="bold red")
                 live.update(shown, refresh=True)
@@ -113,36 +117,37 @@ def _live(client: httpx.Client, console: Console, url: str, window: int, interva
             return
 
 
-def render(found: dict[str, Any], url: str, size: tuple[int, int] | None = None) -> RenderableType:
+def render(found: dict[str, Any], url: str, columns: int, lines: int | None = None) -> RenderableType:
     """A board as tables.
 
     Args:
         found: What ``/-/board`` says.
         url: Of the gateway, for the heading.
-        size: Columns and lines of a screen that it has to fit; None shows everything.
+        columns: Of the screen.
+        lines: Of a screen that it has to fit; None shows everything.
     """
     from rich.console import Group
 
     backends = found["status"]["fleet"]["backends"]
     cells = [cell for cell in found["cells"] if cell["requests"]]
     positions, decisions = found["positions"], found["decisions"][:_DECISIONS]
-    if size is not None:
-        room = size[1] - _HEADING
-        if size[1] < _TALL:
+    if lines is not None:
+        room = lines - _HEADING
+        if lines < _TALL:
             positions = []
         tables = [backends, cells, decisions, positions]
         most = fitted([len(rows) for rows in tables], room)
         backends = _first(backends, most[0], lambda each: (each["available"], -each["in_flight"]))
         cells = _first(cells, most[1], lambda each: -each["requests"])
         decisions, positions = decisions[: most[2]], positions[: most[3]]
-    narrow = size is not None and size[0] < _WIDE
+    narrow = columns < _WIDE
     return Group(
         _heading(found, url),
-        _fleet(backends, narrow=narrow),
+        _fleet(backends, methods=lines is None or not narrow),
         _routes(cells, narrow=narrow),
         *([_decisions(decisions, narrow=narrow)] if decisions else []),
         *([_positions(positions)] if positions else []),
-        *([_advice(found["status"]["learning"]["statements"])] if size is None else []),
+        *([_advice(found["status"]["learning"]["statements"])] if lines is None else []),
     )
 
 
@@ -193,16 +198,22 @@ def _heading(found: dict[str, Any], url: str) -> RenderableType:
     return line
 
 
-def _table(title: str, *columns: str, right: tuple[str, ...] = (), wrapped: str = "why") -> Table:
+def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold underline")
-    table.add_column(title)
     for column in columns:
+        # Where the screen is narrow, words give way and numbers do not.
         justify: Any = "right" if column in right else "left"
-        # What is wrapped gives way where the screen is narrow.
-        table.add_column(column, justify=justify, no_wrap=True, ratio=1 if column == wrapped else None)
+        table.add_column(column, justify=justify, no_wrap=column not in _GIVING_WAY, min_width=len(column))
     return table
+
+
+def _words(text: str, style: str = "") -> Text:
+    """Words from outside, which are no markup, on one line that may be cut."""
+    from rich.text import Text
+
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _routes(cells: list[dict[str, Any]], *, narrow: bool) -> Table:
@@ -214,7 +225,7 @@ def _routes(cells: list[dict[str, Any]], *, narrow: bool) -> Table:
         gain, length, first = cell["speedup"], cell["mean_accepted_length"], cell.get("first_token")
         table.add_row(
             cell["workload"],
-            cell["backend"],
+            _words(cell["backend"]),
             str(cell["requests"]),
             f"[red]{cell['failed']}[/]" if cell.get("failed") else "",
             "" if first is None else f"{first * 1000:.0f} ms",
@@ -235,25 +246,26 @@ def _positions(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _fleet(backends: list[dict[str, Any]], *, narrow: bool) -> Table:
-    from rich.markup import escape
-
+def _fleet(backends: list[dict[str, Any]], *, methods: bool) -> Table:
     numbers = ("in flight", "running", "waiting", "KV", "seen")
-    columns = ("state", *numbers, "why") if narrow else ("method", "state", *numbers, "why")
-    table = _table("Fleet", *columns, right=numbers)
+    table = _table("Fleet", *(["method"] if methods else []), "state", *numbers, "why", right=numbers)
     for backend in backends:
         method, age = backend["method"], backend["load_age_seconds"]
         state = "[green]ready[/]" if backend["available"] else f"[red]{backend['unavailable']}[/]"
         table.add_row(
-            backend["name"],
-            *([] if narrow else [method if method == "none" else f"{method}-{backend['draft_tokens']}"]),
+            _words(backend["name"]),
+            *(
+                [_words(method if method == "none" else f"{method}-{backend['draft_tokens']}")]
+                if methods
+                else []
+            ),
             state,
             f"{backend['in_flight']}/{backend['limit']}",
             "?" if backend["running"] is None else str(backend["running"]),
             "?" if backend["waiting"] is None else str(backend["waiting"]),
             _share(backend["kv_usage"]),
             "never" if age is None else f"[{'red' if age > _STALE else 'default'}]{age:.0f} s[/]",
-            escape(backend["reason"]),
+            _words(backend["reason"]),
         )
     return table
 
@@ -265,18 +277,15 @@ def _advice(statements: dict[str, list[str]]) -> RenderableType:
 
 
 def _decisions(lines: list[dict[str, Any]], *, narrow: bool) -> Table:
-    from rich.markup import escape
-
-    columns = ("workload", "backend", "result", "why")
-    table = _table("Decisions", *columns[: 3 if narrow else 4], wrapped="result" if narrow else "why")
+    table = _table("Decisions", "workload", "backend", "result", *([] if narrow else ["why"]))
     for line in lines:
         colour = "green" if line["status"] == "ok" else "red"
         table.add_row(
             datetime.fromtimestamp(line["unix"]).astimezone().strftime("%H:%M:%S"),
             line["workload"],
-            line["backend"] or "nowhere",
-            f"[{colour}]{escape(line['result'])}[/]",
-            *([] if narrow else [escape(line["why"])]),
+            _words(line["backend"] or "nowhere"),
+            _words(line["result"], colour),
+            *([] if narrow else [_words(line["why"])]),
         )
     return table
 

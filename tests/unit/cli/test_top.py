@@ -66,8 +66,12 @@ def run(*arguments: str) -> Result:
 
 
 def shown(board: dict[str, Any]) -> str:
-    console = Console(file=io.StringIO(), width=140)
-    console.print(top.render(board, "http://gw"))
+    return printed(board, 140)
+
+
+def printed(board: dict[str, Any], columns: int, lines: int | None = None) -> str:
+    console = Console(file=io.StringIO(), width=columns)
+    console.print(top.render(board, "http://gw", columns, lines))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -105,15 +109,50 @@ def fleet(count: int) -> dict[str, Any]:
 @pytest.mark.parametrize("count", [1, 8, 50])
 def test_a_screen_is_not_left_nor_broken(size: tuple[int, int], count: int) -> None:
     width, height = size
-    console = Console(file=io.StringIO(), width=width)
-    console.print(top.render(fleet(count), "http://gw", size))
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
+    lines = printed(fleet(count), width, height).splitlines()
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
     if count >= 8 and height >= 24:
         assert "b7" in "".join(lines)  # the one that is out comes first
         assert f"b{count - 1}" in "".join(lines)  # and of routes the busiest
+
+
+LONG = "a-server-with-a-name-of-forty-characters"
+TOLD = "first token after 39 ms, 346 tok/s, 5.43 tokens a step"
+
+
+@pytest.mark.parametrize("lines", [None, 60])
+@pytest.mark.parametrize("columns", [80, 100, 120, 140])
+@pytest.mark.parametrize("name", ["gemma31-dflash7", LONG])
+def test_headings_and_numbers_are_whole_whatever_the_width(
+    columns: int, lines: int | None, name: str
+) -> None:
+    backend = BACKEND | {
+        "name": name,
+        "method": "gemma4-mtp",
+        "reason": "/health: " + "connection refused " * 9,
+    }
+    cell = BOARD["cells"][0] | {"workload": "multilingual", "backend": name, "requests": 12_345}
+    line = BOARD["decisions"][0] | {
+        "workload": "multilingual", "backend": name, "result": TOLD, "why": "it has the lowest cost: " * 9,
+    }  # fmt: skip
+    board = BOARD | {
+        "cells": [cell], "decisions": [line], "status": BOARD["status"] | {"fleet": {"backends": [backend]}},
+    }  # fmt: skip
+    found = printed(board, columns, lines)
+    wide = columns >= 120
+    for heading in (
+        ("Fleet", *(["method"] if wide or lines is None else []), "state", "in flight", "running", "waiting", "KV", "seen", "why"),
+        ("Workload", "backend", "requests" if wide else "req", "tok/s", "gain", "acceptance" if wide else "accept"),
+        ("Decisions", "workload", "backend", "result", *(["why"] if wide else [])),
+    ):  # fmt: skip
+        (shown,) = [each for each in found.splitlines() if each.startswith(heading[0])]
+        assert "…" not in shown
+        assert all(word in shown for word in heading), shown
+    assert max(map(len, found.splitlines())) <= columns
+    for whole in ("12345", "250 ms", "1.50x", "3.00", "multilingual", "3/64", "20 s", "first token"):
+        assert whole in found, whole
+    assert len([each for each in found.splitlines() if name[:8] in each]) == 3
 
 
 def test_rows_are_shared_out_in_turn() -> None:
