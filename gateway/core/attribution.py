@@ -10,15 +10,19 @@ least-squares problems with one design matrix; the mean accepted length of w is 
 1 / ΣT, since the noise grows with the tokens, and old ones are forgotten.
 
 If the mix never changes, nothing can tell the workloads apart. That shows in a variance inflation: how much
-larger the variance of θ_w is for the presence of the others. Then there is no number: the honest answer.
+larger the variance of θ_w is for the presence of the others. Where only chance changes it, or requests differ
+much, the noise hides what there is to tell, and the 95 % interval of the length is too wide. Then there is no
+number: the honest answer.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gateway.core.gain import student
 from gateway.core.values import value
 
 if TYPE_CHECKING:
@@ -34,8 +38,11 @@ FORGET: Final = 0.99
 MOST_INFLATION: Final = 100.0
 """Variance inflation above which a workload cannot be told from the others."""
 
-MOST_ERROR: Final = 0.05
-"""Relative standard error above which an estimate is not worth its name."""
+MOST_ERROR: Final = 0.03
+"""Half the relative width of the 95 % interval above which an estimate is not worth its name."""
+
+MIN_FREEDOM: Final = 8
+"""Windows beyond those that the unknowns take up: with fewer, chance can make the noise look small."""
 
 _SWEEPS: Final = 200
 _RIDGE: Final = 1e-9
@@ -49,7 +56,7 @@ class State:
         workloads: Names in the order of the rows.
         gram: Weighted Σ T·Tᵀ.
         moments: Weighted Σ T·y, a column for drafts, one for accepted tokens.
-        squares: Weighted Σ y² of both.
+        squares: Weighted Σ y·yᵀ of both.
         windows: Discounted number of windows.
     """
 
@@ -67,7 +74,7 @@ class Estimate:
     Attributes:
         mean_accepted_length: Tokens a step with a draft yields; None where it cannot be told.
         inflation: Variance inflation by the other workloads, 1 if it is alone.
-        error: Relative standard error of drafts and accepted tokens a token, the larger one.
+        error: Half the relative width of the length's 95 % interval; infinite where windows are too few.
         why_not: Why there is no length: ``not_identifiable``, ``too_few_windows``, ``too_uncertain`` or
             ``no_drafts``; empty if there is one.
     """
@@ -80,7 +87,7 @@ class Estimate:
 
 def empty() -> State:
     """Before the first window."""
-    return State((), np.zeros((0, 0)), np.zeros((0, 2)), np.zeros(2), 0.0)
+    return State((), np.zeros((0, 0)), np.zeros((0, 2)), np.zeros((2, 2)), 0.0)
 
 
 def update(state: State, tokens: Mapping[str, float], drafts: float, accepted: float) -> State:
@@ -102,7 +109,7 @@ def update(state: State, tokens: Mapping[str, float], drafts: float, accepted: f
         state.workloads,
         FORGET * state.gram + np.outer(row, row) / total,
         FORGET * state.moments + np.outer(row, counted) / total,
-        FORGET * state.squares + counted**2 / total,
+        FORGET * state.squares + np.outer(counted, counted) / total,
         FORGET * state.windows + 1.0,
     )
 
@@ -130,37 +137,51 @@ def estimates(state: State) -> dict[str, Estimate]:
     scale = np.sqrt(np.diag(gram))
     normal = gram / np.outer(scale, scale)
     inverse = np.linalg.inv(normal + _RIDGE * np.eye(len(seen)))
-    per_token = _bounded(normal, moments / scale[:, None]) / scale[:, None]
+    per_token = _bounded(normal, inverse, moments / scale[:, None]) / scale[:, None]
     freedom = state.windows - len(seen)
-    explained = np.sum(per_token * (2 * moments - gram @ per_token), axis=0)
-    variance = np.maximum(state.squares - explained, 0.0) / max(freedom, 1e-9)
+    explained = per_token.T @ moments
+    residual = state.squares - explained - explained.T + per_token.T @ gram @ per_token
     found = {}
     for place, index in enumerate(seen):
-        theta, phi = per_token[place]
-        errors = np.sqrt(variance * inverse[place, place]) / scale[place]
-        # Relative to the drafts for accepted tokens too, so that an acceptance of zero can be told.
-        error = float(max(errors) / theta) if theta > 0 else 0.0
-        found[state.workloads[index]] = _judged(theta, phi, float(inverse[place, place]), error, freedom)
+        inflation = float(inverse[place, place])
+        error = math.inf
+        if freedom >= MIN_FREEDOM:
+            spread = _spread(per_token[place], residual / freedom)
+            error = student(freedom) * spread * math.sqrt(inflation) / float(scale[place])
+        found[state.workloads[index]] = _judged(per_token[place], inflation, error)
     return found
 
 
-def _judged(theta: float, phi: float, inflation: float, error: float, freedom: float) -> Estimate:
+def _spread(per_token: Floats, covariance: Floats) -> float:
+    """Relative standard error of 1 + φ / θ for a covariance of both (delta method); 0 without drafts."""
+    drafts, accepted = per_token
+    if drafts <= 0:
+        return 0.0
+    slope = np.array([-accepted / drafts, 1.0])
+    return math.sqrt(max(0.0, float(slope @ covariance @ slope))) / float(drafts + accepted)
+
+
+def _judged(per_token: Floats, inflation: float, error: float) -> Estimate:
+    drafts, accepted = per_token
     why_not = ""
-    if freedom < 1:
+    if math.isinf(error):
         why_not = "too_few_windows"
     elif inflation > MOST_INFLATION:
         why_not = "not_identifiable"
-    elif theta <= 0:
+    elif drafts <= 0:
         why_not = "no_drafts"
     elif error > MOST_ERROR:
         why_not = "too_uncertain"
-    length = None if why_not else 1.0 + float(phi / theta)
+    length = None if why_not else 1.0 + float(accepted / drafts)
     return Estimate(length, inflation, error, why_not)
 
 
-def _bounded(gram: Floats, moments: Floats) -> Floats:
+def _bounded(gram: Floats, inverse: Floats, moments: Floats) -> Floats:
     """Least squares with no coefficient below zero, by coordinate descent on the normal equations."""
-    found = np.zeros_like(moments)
+    found = inverse @ moments
+    if (found >= 0.0).all():
+        return found
+    found = np.maximum(found, 0.0)
     for _ in range(_SWEEPS):
         before = found.copy()
         for place in range(len(gram)):

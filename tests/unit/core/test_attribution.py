@@ -37,9 +37,9 @@ def test_two_workloads_are_told_apart_by_changing_mixes() -> None:
 
 def test_noise_is_averaged_out_and_shows_in_the_error() -> None:
     found = attribution.estimates(counted(varied(200), noise=0.3, math=MATH, chat=CHAT))
-    assert found["math"].mean_accepted_length == pytest.approx(4.0, rel=0.03)
-    assert found["chat"].mean_accepted_length == pytest.approx(2.0, rel=0.03)
-    assert 0 < found["math"].error < attribution.MOST_ERROR
+    for name, length in (("math", 4.0), ("chat", 2.0)):
+        assert found[name].mean_accepted_length == pytest.approx(length, rel=found[name].error)
+        assert 0 < found[name].error < attribution.MOST_ERROR
 
 
 def test_a_mix_that_never_changes_is_said_to_tell_nothing() -> None:
@@ -59,7 +59,7 @@ def test_one_that_stands_apart_is_told_although_two_others_are_not() -> None:
 
 
 def test_one_workload_alone_needs_no_others() -> None:
-    found = attribution.estimates(counted([{"math": 100.0}] * 3, math=MATH))
+    found = attribution.estimates(counted([{"math": 100.0}] * 12, math=MATH))
     assert found["math"].mean_accepted_length == pytest.approx(4.0)
     assert found["math"].inflation == pytest.approx(1.0)
 
@@ -71,12 +71,12 @@ def test_a_workload_that_comes_later_gets_its_row() -> None:
 
 
 def test_too_few_windows_tell_nothing() -> None:
-    found = attribution.estimates(counted(varied(2), math=MATH, chat=CHAT))
+    found = attribution.estimates(counted(varied(9), math=MATH, chat=CHAT))
     assert {one.why_not for one in found.values()} == {"too_few_windows"}
 
 
 def test_a_server_that_never_drafts_has_no_length() -> None:
-    found = attribution.estimates(counted([{"math": 100.0}] * 5, math=(0.0, 0.0)))
+    found = attribution.estimates(counted([{"math": 100.0}] * 12, math=(0.0, 0.0)))
     assert found["math"] == Estimate(None, pytest.approx(1.0), 0.0, "no_drafts")
 
 
@@ -90,7 +90,7 @@ def test_drafts_of_which_none_is_accepted_have_length_one() -> None:
 def test_a_workload_that_changes_its_nature_all_the_time_is_uncertain() -> None:
     generator = np.random.default_rng(1)
     state = attribution.empty()
-    for share in generator.uniform(0.1, 0.9, 8):
+    for share in generator.uniform(0.1, 0.9, 20):
         state = attribution.update(state, {"math": 100.0}, 100.0 * share, 100.0 * (1 - share))
     assert attribution.estimates(state)["math"].why_not == "too_uncertain"
 

@@ -180,7 +180,7 @@ def test_a_restart_with_another_n_forgets_what_was_measured() -> None:
     assert served.known() == {}
     assert served.acceptance.restarts == {("b",): 1}
     assert served.restarted == ["b"]
-    for _ in range(5):
+    for _ in range(12):
         for _ in range(10):
             served.answer("math", 2)
         served.scrape()
