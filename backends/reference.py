@@ -236,18 +236,17 @@ def _not_run(known: Sequence[Method], run: Sequence[Evidence]) -> str:
         if (method.name, key) not in served
     ]
     alike = [
-        f"- {_label(it)}, on {one.engine}: {_unshortened(it)}."
+        f"- {_label(it)}, on {one.engine}: "
+        + (
+            "drafts are counted whole, but not all were verified."
+            if it.known is False
+            else "no draft was shortened."
+        )
         for one in run
         for it in one.runs.values()
         if _variant(it) and it.server.drafted == it.draft_tokens * (it.server.steps or 0)
     ]
     return "".join(f"{line}\n" for line in (rocm, *never, *alike, targets))
-
-
-def _unshortened(run: Run) -> str:
-    if run.known is False:
-        return "its counters tell drafts of full length, but it verified otherwise than without it"
-    return "it ran, but shortened no draft"
 
 
 def _parameters(run: Iterable[Evidence]) -> str:
