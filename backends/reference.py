@@ -10,6 +10,7 @@ from backends.measured import evidence, real_text
 from backends.methods import Platform, Rule, methods
 from backends.preflight.schedule import KEY as SCHEDULE
 from backends.recipes import recipes
+from backends.reference_text import COMPARED, HEAD, LATENCY
 from gateway.core.fleet import METHODS
 
 if TYPE_CHECKING:
@@ -30,73 +31,7 @@ _DRAFTS: Final = {"none": "no weights", "built_in": "in the target", "separate":
 _PLATFORMS: Final[dict[Platform, str]] = {"rocm": "ROCm", "cuda": "CUDA", "cpu": "CPU"}
 _SIGNS: Final = {"accepted": "yes", "refused": "**400**", "degraded": "*other answer*", "failed": "*fails*"}
 
-_HEAD: Final = """\
-# Speculative decoding methods
-
-<!-- Written by `python -m backends.reference` from backends/methods, backends/recipes, backends/evidence. -->
-
-A server of any method is three lines of a backend in `fleet.yaml`:
-
-```yaml
-    method: dflash
-    draft_tokens: 7
-    draft: z-lab/Qwen3-8B-DFlash-b16
-```
-
-`specroute launch` checks such a fleet, writes what starts it, or runs it on this machine:
-
-```
-specroute launch --fleet fleet.yaml --check             # can it be started, and what would be right if not?
-specroute launch --recipe qwen3.6-35b-a3b --methods none,mtp,dflash --print compose
-specroute launch --fleet fleet.yaml --python /opt/vllm/bin/python --write running.yaml
-```
-
-The check compares method, draft, N, parallelism, flags, GPUs and ports with what is known below, with the
-`config.json` of both checkpoints where they are on this machine, and with vLLM's own `SpeculativeConfig`
-where `--python` names an interpreter that has vLLM. `--print` writes `fleet`, `argv`, `compose` or
-`kubernetes`. A run starts the servers in order, each on GPUs of its own and in a session of its own,
-restarts one that ends with a growing pause, looks every minute whether each still is what it should be, and
-stops them all with Ctrl-C. `--write` names the fleet file of a running gateway, which then takes the
-servers in.
-
-A server is started with the key that the variable in `api_key_env` holds, and asked with it; `--print` names
-the variable alone (in Kubernetes a key of the secret `vllm-keys`). With `ssl-certfile` in `launch.args` and
-`https` in its URL its own certificate is believed here; a gateway believes it if `SSL_CERT_FILE` names it, or
-who signed it.
-
-Nothing that a server shows names its method. It is taken from the fleet file and confirmed by behaviour:
-drafts are counted or not, there is one counter for each place in a draft, and answers tell their
-acceptance.
-"""
-
 ADAPTIVE: Final = "enable_adaptive_verification"
-
-_COMPARED: Final = """\
-Each server got the same requests through the gateway: chat and text completions, streams and whole answers,
-greedy and sampled, alone and up to eight at a time. Then what the gateway's `specroute_speculation_*` and
-`specroute_output_tokens`, read off answers, had grown by was compared with what the server's own
-`vllm:spec_decode_*` and `vllm:generation_tokens` had: all requests, all numbers. One request past the gateway
-makes the two differ, as tests see to. vLLM before 0.32.0 loses the acceptance of a stream whose last two
-pieces it puts into one; such an answer tells none, and the two then differ by no more than it can have had.
-Known beforehand: the checkpoints of the tests draft right and wrong where they were made to, so that what
-requests alone on a server bring can be worked out.
-"""
-
-_LATENCY: Final = """\
-No vLLM tells how long a server drafts, so it is estimated and labelled `estimate`: a step of the server less
-a step of the baseline that computes as many tokens (for n sequences and N drafted tokens one of (N + 1) n
-sequences), both from the servers' own counters, by batch, prompts computed in between taken off.
-Verification may cost less than that step of the baseline, which reads more keys and values, so the estimate
-is low rather than high; `at most` is what a step takes beyond one of the baseline with as many sequences.
-It needs a minute of traffic at fitting batches on both. On simulated servers, whose true cost is known, it is
-1 to 6 % off.
-
-```
-specroute drafts http://gateway:8000
-```
-
-`specroute_backend_draft_latency_seconds` is the same at the batch that a server was most at.
-"""
 
 
 def markdown() -> str:
@@ -104,13 +39,13 @@ def markdown() -> str:
     known = [methods()[name] for name in METHODS]
     run = evidence()
     parts = [
-        _HEAD,
+        HEAD,
         "## What is known\n\n" + _known(known),
         "## What was verified\n\n" + _verified(known, run),
         "## What was not run\n\n" + _not_run(known, run),
         "## Request parameters\n\n" + _parameters(run),
         "## Prompt lookup on real text\n\n" + _lookup(real_text()),
-        "## What drafting takes\n\n" + _LATENCY,
+        "## What drafting takes\n\n" + LATENCY,
         "## Known faults\n\n" + _faults(known),
         "## Recipes\n\n" + _recipes(),
     ]
@@ -175,7 +110,7 @@ def _verified(known: Sequence[Method], run: Sequence[Evidence]) -> str:
             cells = (_cell(one, method, key) for one in run)
             rows.append((label, *cells, "not run: no AMD GPU was at hand"))
     lines = [f"- {one.engine}: `{one.command}`, {one.date}. {one.note}".rstrip() for one in run]
-    return f"{_table(rows)}\n{_COMPARED}\n" + "".join(f"{line}\n" for line in lines) + "\n" + _counts(run)
+    return f"{_table(rows)}\n{COMPARED}\n" + "".join(f"{line}\n" for line in lines) + "\n" + _counts(run)
 
 
 def _cell(one: Evidence, method: Method, key: str) -> str:
