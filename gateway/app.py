@@ -37,7 +37,7 @@ from gateway.ui.samples import Samples
 from gateway.wire import control
 from gateway.wire.errors import Problem
 from gateway.wire.lean.pool import LeanUpstream
-from gateway.wire.progress import progress
+from gateway.wire.progress import open_since, progress
 from gateway.wire.relay import Relay
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class Gateway:
         self._acceptance = Acceptance(
             window=settings.counter_window,
             lag=settings.counter_lag,
+            open_since=lambda backend: open_since(self._relay.running, backend),
             on_restart=self._restarted,
         )
         self._telemetry.observe_acceptance(

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.outcome import OK
 
 if TYPE_CHECKING:
-    from gateway.core.counters import Window
     from gateway.core.outcome import Record
 
 MIN_TOKENS: Final = 16
 """Fewer decoded tokens than this say little: the last step is cut short by the end of the answer."""
+
+OTHERS_SHARE: Final = 0.02
+"""Share of a server's tokens up to which a difference to ours is rounding, not other people's work."""
+
+MOST_DOUBT: Final = 0.05
+"""Share of a stretch's tokens that may be in doubt when it is judged."""
 
 MOST_MISMATCH: Final = 0.05
 """Relative difference between the counters and the sum over requests that may be chance."""
@@ -67,15 +72,52 @@ def stream_sums(record: Record) -> StreamSums | None:
     return StreamSums(1, tokens, steps) if tokens <= steps * longest else None
 
 
-def mismatch(window: Window, accepted: float) -> float:
-    """By how much what requests told differs from the server's counter, as a share of the larger of the two.
-
-    Args:
-        window: What the server counted.
-        accepted: Accepted tokens of the requests in that time.
+def mismatch(counted: float, told: float) -> float:
+    """By how much what requests told differs from what the server counted, as a share of the larger one.
 
     Returns:
         From 1 (only the server counted any: others use it) to -1 (only the requests told of any).
     """
-    most = max(window.accepted, accepted)
-    return (window.accepted - accepted) / most if most > 0 else 0.0
+    most = max(counted, told)
+    return (counted - told) / most if most > 0 else 0.0
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Windows in a row, in which what a server counted is compared with what its requests told.
+
+    An answer tells its tokens when it ends, and not when each was written: of one that goes on over the start
+    or the end of a stretch, how much lies within is in doubt. The longer the stretch, the less that matters.
+
+    Attributes:
+        opening: Tokens in doubt at its start.
+        closing: Tokens in doubt at its end.
+        generated: Tokens that the server counted.
+        ours: Tokens that requests told.
+        counted: Accepted tokens that the server counted.
+        told: Accepted tokens that requests told.
+        exact: Whether all of them told theirs.
+    """
+
+    opening: float
+    closing: float = 0.0
+    generated: float = 0.0
+    ours: float = 0.0
+    counted: float = 0.0
+    told: float = 0.0
+    exact: bool = True
+
+    @property
+    def doubt(self) -> float:
+        """What is in doubt as a share of all tokens."""
+        return (self.opening + self.closing) / self.generated if self.generated else 0.0
+
+    @property
+    def others(self) -> bool:
+        """Whether the server certainly had others' requests, too."""
+        return mismatch(self.generated, self.ours) > OTHERS_SHARE + self.doubt
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether accepted tokens certainly differ by more than may be chance."""
+        return abs(mismatch(self.counted, self.told)) > MOST_MISMATCH + self.doubt

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core import attribution
-from gateway.core.acceptance import MOST_MISMATCH, StreamSums, mismatch, stream_sums
+from gateway.core.acceptance import MOST_DOUBT, StreamSums, Stretch, mismatch, stream_sums
 from gateway.core.counters import Window, between, restarted
+from gateway.core.features import GENERATING
 from gateway.core.gain import Sums
 from gateway.core.outcome import OK
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gateway.core.counters import Counters
-    from gateway.core.outcome import Record
+    from gateway.core.outcome import Attempt, Record
 
 _log = logging.getLogger(__name__)
 
@@ -28,14 +30,20 @@ COUNTERS: Final = "counters"
 OTHERS: Final = ""
 """Stands for requests that did not come through this gateway."""
 
-_OTHERS_SHARE: Final = 0.02
-"""Share of a server's tokens up to which a difference to ours is rounding, not other people's work."""
+_UNTOLD: Final = "?"
+"""Stands for tokens of which nobody can say whether requests of ours that broke off or others' had them."""
 
 _ALARM: Final = 3
-"""Windows in a row that must disagree before it counts."""
+"""Stretches in a row that must disagree before it counts."""
 
-_MOST_SPANS: Final = 20_000
-"""Requests remembered a backend until their windows are done."""
+MOST_SPANS: Final = 20_000
+"""Requests remembered a backend until their windows are done; windows of those forgotten are passed over."""
+
+_NO_ANSWER: Final = 400
+"""HTTP status from which on a server generated nothing."""
+
+_MOST_PENDING: Final = 1_000
+"""Windows that wait for the end of a request; more are passed over."""
 
 
 class Known(NamedTuple):
@@ -55,14 +63,20 @@ class Known(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """Tokens of a request and when they were decoded; ``accepted`` is None where the answer did not say."""
+    """Tokens of a request and when they were decoded.
+
+    Attributes:
+        accepted: None where the answer did not say.
+        whole: Whether the server generated no more than these; else how many is unknown.
+    """
 
     workload: str
     start: float
     end: float
-    first_tokens: int
-    tokens: int
-    accepted: int | None
+    first_tokens: int = 0
+    tokens: int = 0
+    accepted: int | None = None
+    whole: bool = False
 
     def share(self, window: Window) -> float:
         """Which part of it lies in a window."""
@@ -71,6 +85,16 @@ class _Span(NamedTuple):
         overlap = min(self.end, window.until) - max(self.start, window.since)
         return max(0.0, overlap) / (self.end - self.start)
 
+    def doubt(self, moment: float) -> float:
+        """Tokens of which it is unknown whether they came before a moment or after it."""
+        if not self.start < moment < self.end:
+            return 0.0
+        return min(moment - self.start, self.end - moment) / (self.end - self.start) * self.tokens
+
+    def hides(self, window: Window) -> bool:
+        """Whether it may have had more tokens in a window than are known."""
+        return not self.whole and self.start < window.until and self.end >= window.since
+
 
 @dataclass(slots=True)
 class _Server:
@@ -78,12 +102,21 @@ class _Server:
 
     counters: Counters | None = None
     mark: Counters | None = None
-    pending: deque[Window] = field(default_factory=deque)
-    spans: deque[_Span] = field(default_factory=lambda: deque(maxlen=_MOST_SPANS))
+    pending: deque[Window] = field(default_factory=lambda: deque(maxlen=_MOST_PENDING))
+    spans: deque[_Span] = field(default_factory=deque)
+    forgotten: float = -math.inf
     exact: dict[str, Sums] = field(default_factory=dict)
     stream: dict[str, StreamSums] = field(default_factory=dict)
     regression: attribution.State = field(default_factory=attribution.empty)
-    mismatches: deque[float] = field(default_factory=lambda: deque(maxlen=_ALARM))
+    stretch: Stretch | None = None
+    others: bool | None = None
+    mismatch: float | None = None
+    disagreeing: int = 0
+
+    def add(self, span: _Span) -> None:
+        if len(self.spans) >= MOST_SPANS:
+            self.forgotten = max(self.forgotten, self.spans.popleft().end)
+        self.spans.append(span)
 
 
 class Acceptance:
@@ -94,17 +127,21 @@ class Acceptance:
         *,
         window: float = 10.0,
         lag: float = 60.0,
+        open_since: Callable[[str], float] = lambda _name: math.inf,
         on_restart: Callable[[str], None] = lambda _name: None,
     ) -> None:
         """Know nothing yet.
 
         Args:
             window: Seconds of the windows that counters are compared over.
-            lag: Seconds after which a window is judged: a request tells what it decoded when it ends.
+            lag: Seconds after which a window is judged at the earliest.
+            open_since: When the oldest request was sent to a backend that has not ended: what it decoded, it
+                tells when it ends, and windows wait for that.
             on_restart: Called with the name of a backend whose server was started anew.
         """
         self._window = window
         self._lag = lag
+        self._open_since = open_since
         self._on_restart = on_restart
         self._servers: dict[str, _Server] = {}
         self.restarts: dict[tuple[str], int] = {}
@@ -112,21 +149,31 @@ class Acceptance:
 
     def on_record(self, record: Record) -> None:
         """Take in a finished request."""
-        if not record.attempts or record.baseline or record.outcome.status != OK:
+        label, outcome = record.classification.label, record.outcome
+        for attempt in record.attempts[:-1]:
+            self._untold(label, attempt)
+        if not record.attempts or record.baseline:
             return
+        attempt, good = record.attempts[-1], outcome.status == OK
         server = self._server(record.backend)
-        workload, outcome = record.classification.label, record.outcome
-        server.exact[workload] = server.exact.get(workload, Sums()).plus(Sums.of(record))
-        if (sums := stream_sums(record)) is not None:
-            server.stream[workload] = server.stream.get(workload, StreamSums()).plus(sums)
+        if good:
+            server.exact[label] = server.exact.get(label, Sums()).plus(Sums.of(record))
+            if (sums := stream_sums(record)) is not None:
+                server.stream[label] = server.stream.get(label, StreamSums()).plus(sums)
         if outcome.usage.output_tokens is None:
+            if record.features.endpoint in GENERATING:
+                self._untold(label, attempt)
             return
-        attempt = record.attempts[-1]
         start = attempt.started + (outcome.ttft or 0.0)
         end = start + outcome.decode_seconds if outcome.decode_seconds is not None else attempt.ended
         tokens = max(0, outcome.usage.output_tokens - outcome.first_tokens)
         accepted = outcome.speculation.accepted if outcome.speculation.grade == EXACT else None
-        server.spans.append(_Span(workload, start, end, outcome.first_tokens, tokens, accepted))
+        server.add(_Span(label, start, end, outcome.first_tokens, tokens, accepted, good))
+
+    def _untold(self, workload: str, attempt: Attempt) -> None:
+        """Take in an attempt of which nobody said what it generated."""
+        if attempt.phase != "connect" and attempt.status < _NO_ANSWER:
+            self._server(attempt.backend).add(_Span(workload, attempt.started, attempt.ended))
 
     def counted(self, backend: str, counters: Counters) -> None:
         """Take in what a backend's server has counted so far."""
@@ -144,7 +191,8 @@ class Acceptance:
             if (window := between(server.mark, counters)) is not None:
                 server.pending.append(window)
             server.mark = counters
-        while server.pending and counters.at - server.pending[0].until >= self._lag:
+        done = min(counters.at - self._lag, self._open_since(backend)) if server.pending else 0.0
+        while server.pending and server.pending[0].until <= done:
             self._judge(backend, server, server.pending.popleft())
 
     def _server(self, backend: str) -> _Server:
@@ -155,39 +203,63 @@ class Acceptance:
 
     def _judge(self, backend: str, server: _Server, window: Window) -> None:
         """Compare a window with the requests in it, and learn from it."""
+        while server.spans and server.spans[0].end < window.since:
+            server.spans.popleft()
+        if window.since < server.forgotten:
+            return
         tokens: dict[str, float] = {}
-        ours, accepted = 0.0, 0.0
-        told = True
+        first, accepted, opening, closing = 0.0, 0.0, 0.0, 0.0
+        told = whole = True
         for span in server.spans:
             share = span.share(window)
             if share > 0:
                 tokens[span.workload] = tokens.get(span.workload, 0.0) + share * span.tokens
-                ours += share * span.tokens
                 accepted += share * (span.accepted or 0)
+                opening += span.doubt(window.since)
+                closing += span.doubt(window.until)
                 told = told and span.accepted is not None
             if window.since <= span.start < window.until:
-                ours += span.first_tokens
-        others = window.generated - ours
-        if others > _OTHERS_SHARE * window.generated:
-            tokens[OTHERS] = others
+                first += span.first_tokens
+            whole = whole and not span.hides(window)
+        decoded = sum(tokens.values())
+        rest = max(0.0, window.generated - first - decoded)
+        if not whole:
+            server.stretch = None
+            tokens[_UNTOLD] = rest
+        else:
+            stretch = server.stretch = server.stretch or Stretch(opening)
+            stretch.closing = closing
+            stretch.generated += window.generated
+            stretch.ours += first + decoded
+            stretch.counted += window.accepted
+            stretch.told += accepted
+            stretch.exact = stretch.exact and told
+            self._compare(backend, server, stretch)
+            if server.others is None:
+                return
+            if server.others:
+                tokens[OTHERS] = rest
+            elif decoded:
+                # All is ours: only when its tokens were decoded is not quite known.
+                times = max(0.0, window.generated - first) / decoded
+                tokens = {workload: times * count for workload, count in tokens.items()}
         server.regression = attribution.update(server.regression, tokens, window.drafts, window.accepted)
-        if told and ours:
-            self._reconcile(backend, server, mismatch(window, accepted))
-        while server.spans and server.spans[0].end < window.since:
-            server.spans.popleft()
-
-    def _reconcile(self, backend: str, server: _Server, off: float) -> None:
-        alarmed = self._disagrees(server)
-        server.mismatches.append(off)
-        if self._disagrees(server) and not alarmed:
-            _log.warning(
-                "%s: its counters and its answers disagree on accepted tokens by %.0f %%: others use it, "
-                "or one of the two is wrong", backend, 100 * off,
-            )  # fmt: skip
 
     @staticmethod
-    def _disagrees(server: _Server) -> bool:
-        return len(server.mismatches) == _ALARM and all(abs(off) > MOST_MISMATCH for off in server.mismatches)
+    def _compare(backend: str, server: _Server, stretch: Stretch) -> None:
+        """Judge a stretch once it is long enough, and begin another."""
+        if stretch.doubt > MOST_DOUBT:
+            return
+        server.stretch, server.others = None, stretch.others
+        if not stretch.exact or not stretch.ours:
+            return
+        server.mismatch = mismatch(stretch.counted, stretch.told)
+        server.disagreeing = server.disagreeing + 1 if stretch.disagrees else 0
+        if server.disagreeing == _ALARM:
+            _log.warning(
+                "%s: its counters and its answers disagree on accepted tokens by %.0f %%: others use it, "
+                "or one of the two is wrong", backend, 100 * server.mismatch,
+            )  # fmt: skip
 
     def known(self) -> Iterator[Known]:
         """Every mean accepted length that is known, and those that are not with the reason."""
@@ -198,7 +270,8 @@ class Acceptance:
             for workload, streamed in tuple(server.stream.items()):
                 yield Known(name, workload, STREAM, streamed.mean_accepted_length)
             for workload, one in attribution.estimates(server.regression).items():
-                yield Known(name, workload, COUNTERS, one.mean_accepted_length, one.why_not)
+                if workload != _UNTOLD:
+                    yield Known(name, workload, COUNTERS, one.mean_accepted_length, one.why_not)
 
     def lengths(self) -> Iterator[tuple[tuple[str, str, str], float]]:
         """Backend, workload and grade of what is known, and the mean accepted length."""
@@ -226,7 +299,7 @@ class Acceptance:
                 yield name, now - server.counters.at
 
     def mismatches(self) -> Iterator[tuple[str, float]]:
-        """By how much counters exceed what answers told, as a share, at the last window of each backend."""
+        """By how much counters exceed what answers told, as a share, when each backend was last compared."""
         for name, server in tuple(self._servers.items()):
-            if server.mismatches:
-                yield name, server.mismatches[-1]
+            if server.mismatch is not None:
+                yield name, server.mismatch

@@ -1,7 +1,8 @@
-"""How far the streams that run have come, for the learner."""
+"""How far the requests that run have come, for the learner and for what counters are compared with."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from gateway.core.features import GENERATING
@@ -12,6 +13,19 @@ if TYPE_CHECKING:
 
     from gateway.runtime.homes import Homes
     from gateway.wire.exchange import Exchange
+
+
+def open_since(exchanges: Iterable[Exchange], backend: str) -> float:
+    """Monotonic seconds at which the oldest request under way was sent to a backend; infinite without one."""
+    started = math.inf
+    for exchange in tuple(exchanges):
+        trial = exchange.trial
+        if trial is not None and trial.backend.name == backend:
+            started = min(started, trial.started)
+        for attempt in exchange.attempts:
+            if attempt.backend == backend:
+                started = min(started, attempt.started)
+    return started
 
 
 def progress(exchanges: Iterable[Exchange], homes: Homes) -> Iterator[Progress]:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.core.acceptance import StreamSums, mismatch, stream_sums
+from gateway.core.acceptance import StreamSums, Stretch, mismatch, stream_sums
 from gateway.core.classify import Classification
-from gateway.core.counters import Window
 from gateway.core.decide import NoCandidate
 from gateway.core.outcome import Outcome, Record, Trace, Usage
 from tests.factories import features
@@ -66,14 +65,29 @@ def test_without_a_step_there_is_no_length() -> None:
 
 
 def test_what_requests_told_is_compared_with_the_counter() -> None:
-    window = Window(0.0, 1.0, 10.0, 30.0, 20.0, (10.0, 6.0, 4.0), 30.0)
-    assert mismatch(window, 20.0) == 0.0
-    assert mismatch(window, 15.0) == 0.25
-    assert mismatch(window, 25.0) == -0.2
-    assert mismatch(window, 0.0) == 1.0
+    assert mismatch(20.0, 20.0) == 0.0
+    assert mismatch(20.0, 15.0) == 0.25
+    assert mismatch(20.0, 25.0) == -0.2
+    assert mismatch(20.0, 0.0) == 1.0
 
 
 def test_a_server_that_counts_nothing_agrees_only_with_requests_that_told_nothing() -> None:
-    idle = Window(0.0, 1.0, 10.0, 30.0, 0.0, (0.0, 0.0, 0.0), 30.0)
-    assert mismatch(idle, 0.0) == 0.0
-    assert mismatch(idle, 5.0) == -1.0
+    assert mismatch(0.0, 0.0) == 0.0
+    assert mismatch(0.0, 5.0) == -1.0
+
+
+def test_a_stretch_is_judged_by_what_is_beyond_doubt() -> None:
+    stretch = Stretch(opening=2.0, closing=1.0, generated=100.0, ours=96.0, counted=50.0, told=46.5)
+    assert stretch.doubt == pytest.approx(0.03)
+    assert not stretch.others
+    assert not stretch.disagrees
+    assert replace(stretch, opening=0.5).others
+    assert replace(stretch, opening=0.5).disagrees
+    assert replace(stretch, ours=94.0).others
+    assert not replace(stretch, ours=150.0).others
+    assert replace(stretch, told=55.0).disagrees
+
+
+def test_a_stretch_in_which_nothing_was_generated_has_no_doubts() -> None:
+    idle = Stretch(0.0)
+    assert (idle.doubt, idle.others, idle.disagrees) == (0.0, False, False)

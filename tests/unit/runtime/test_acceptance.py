@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -239,3 +241,129 @@ def test_all_tokens_at_one_moment_lie_in_its_window() -> None:
     served.now = 101.5
     served.scrape()
     assert served.known()["math", "counters"].why_not == "too_few_windows"
+
+
+class Answers:
+    """A server whose every token is ours: requests that may overlap, counted as their tokens are written."""
+
+    def __init__(self) -> None:
+        self.open: dict[float, float] = {}
+        self.acceptance = Acceptance(
+            window=10.0, lag=60.0, open_since=lambda _backend: min(self.open, default=math.inf)
+        )
+        self.steps = 0.0
+
+    def run(self, seconds: int, every: int, lasts: int, *, status: str = "ok", usage: bool = True) -> None:
+        """A request each so many seconds, 20 steps of 3 tokens a second, faster in its second half."""
+        for now in range(seconds):
+            for start in list(self.open):
+                steps = 30 if now - start >= lasts / 2 else 10
+                self.steps += steps
+                self.open[start] += steps
+                if now + 1 - start >= lasts:
+                    self._end(start, now + 1.0, int(self.open.pop(start)), status=status, usage=usage)
+            if now % every == 0:
+                self.open[float(now)] = 0.0
+            steps = self.steps
+            counted = Counters(float(now), steps, 3 * steps, 2 * steps, (1.0, 1.0, 1.0), 3 * steps, 5.0)
+            self.acceptance.counted("b", counted)
+
+    def _end(self, start: float, now: float, steps: int, *, status: str, usage: bool) -> None:
+        outcome = Outcome(
+            status, 200, usage=Usage(10, 3 * steps if usage else None), ttft=0.0, decode_seconds=now - start,
+            events=steps, first_tokens=0,
+            speculation=Speculation("exact", steps, 3 * steps, 2 * steps) if status == "ok" else Speculation("not_measured"),
+        )  # fmt: skip
+        self.acceptance.on_record(record(outcome, "code", start, now))
+
+
+@pytest.mark.parametrize(("every", "lasts"), [(400, 300), (20, 100), (20, 150), (50, 300), (7, 20)])
+def test_long_answers_are_no_other_peoples_work(
+    every: int, lasts: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = Answers()
+    answers.run(6000, every, lasts)
+    assert "others" not in answers.acceptance.as_json()["b"]
+    assert caplog.text == ""
+    assert list(answers.acceptance.mismatches())
+
+
+@pytest.mark.parametrize("usage", [True, False])
+@pytest.mark.parametrize("status", ["cancelled", "truncated", "timeout"])
+def test_what_an_answer_cut_short_generated_is_nobody_elses(
+    status: str, usage: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = Answers()
+    answers.run(600, 5, 20, status=status, usage=usage)
+    assert set(answers.acceptance.as_json().get("b", {})) <= {"code"}
+    assert caplog.text == ""
+    assert list(answers.acceptance.mismatches()) == []
+
+
+def test_what_a_failed_attempt_may_have_generated_is_nobody_elses() -> None:
+    served = Served()
+    served.scrape()
+    for second in range(30):
+        start = served.now
+        for number in range(10):
+            served.answer("math", 4, ours=number >= second % 7)
+        tried = record(Outcome("ok", 200), "math", start, served.now)
+        other = replace(tried.attempts[0], backend="c")
+        served.acceptance.on_record(
+            replace(tried, attempts=(*tried.attempts, other), backend="c", baseline=True)
+        )
+        served.scrape()
+    assert set(served.acceptance.as_json()["b"]) == {"math"}
+    assert served.known()["math", "counters"].mean_accepted_length == pytest.approx(4.0, rel=0.03)
+    assert list(served.acceptance.mismatches()) == []
+
+
+def test_a_request_that_generates_nothing_hides_nothing() -> None:
+    served = Served()
+    served.scrape()
+    for _ in range(12):
+        start = served.now
+        for _ in range(10):
+            served.answer("math", 4)
+        counted = record(Outcome("ok", 200), "", start, served.now)
+        served.acceptance.on_record(replace(counted, features=features(endpoint="tokenize")))
+        served.scrape()
+    assert dict(served.acceptance.mismatches()) == {"b": pytest.approx(0.0, abs=0.01)}
+
+
+@pytest.mark.parametrize("changes", [{"phase": "connect"}, {"status": 503}])
+def test_an_attempt_that_generated_nothing_hides_nothing(changes: dict[str, Any]) -> None:
+    served = Served()
+    served.scrape()
+    for _ in range(12):
+        start = served.now
+        for number in range(10):
+            served.answer("math", 4, ours=number < 7)
+        tried = record(Outcome("upstream_error", 503), "math", start, served.now)
+        served.acceptance.on_record(replace(tried, attempts=(replace(tried.attempts[0], **changes),)))
+        served.scrape()
+    assert set(served.acceptance.as_json()["b"]) == {"math", "others"}
+
+
+def test_windows_are_passed_over_when_more_requests_ended_in_them_than_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.runtime.acceptance.MOST_SPANS", 5)
+    served = Served()
+    served.scrape()
+    for _ in range(3):
+        for _ in range(10):
+            served.answer("math", 4)
+        served.scrape()
+    assert list(served.acceptance.mismatches()) == []
+    assert ("math", "counters") not in served.known()
+
+
+def test_other_peoples_work_that_begins_later_is_found() -> None:
+    served = Served()
+    served.scrape()
+    for second in range(60):
+        for number in range(10):
+            served.answer("math", 4, ours=second < 30 or number >= second % 7)
+        served.scrape()
+    assert "others" in served.acceptance.as_json()["b"]

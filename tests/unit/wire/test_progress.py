@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import pytest
 
 from gateway.core.features import Hints
 from gateway.core.predict import Home
-from gateway.wire.progress import progress
+from gateway.wire.progress import open_since, progress
 from tests.factories import classification, features
 
 READING = {"first_token_at": 10.5, "last_token_at": 12.0, "events": 40}
@@ -17,7 +18,7 @@ def exchange(**given):
     trial = SimpleNamespace(backend=SimpleNamespace(name="a"), started=10.0, reading=reading)
     fields = {
         "trial": trial, "features": features(session="s"), "classification": classification(), "started": 9.0,
-        "resumed": 0, "client": SimpleNamespace(slow=False), "endpoint": "chat", "request_id": "r",
+        "resumed": 0, "client": SimpleNamespace(slow=False), "endpoint": "chat", "request_id": "r", "attempts": [],
     }  # fmt: skip
     return SimpleNamespace(**fields | given)
 
@@ -52,3 +53,11 @@ def test_a_cache_elsewhere_does_not_count():
 )
 def test_what_is_not_one_servers_own_pace_tells_nothing(silent):
     assert list(progress([exchange(**silent)], Known())) == []
+
+
+def test_the_oldest_request_on_a_backend_counts_be_it_tried_there_before_or_now():
+    before = SimpleNamespace(backend="b", started=4.0)
+    running = [exchange(), exchange(trial=None), exchange(attempts=[before])]
+    assert open_since(running, "a") == 10.0
+    assert open_since(running, "b") == 4.0
+    assert open_since(running, "c") == math.inf
