@@ -119,7 +119,8 @@ class Batch:
         for _, _, request in self._ends:
             taken = self.step + steps - request.started
             gained = min(request.need, self._draws.tokens(request.table, request.place, taken))
-            found.append(Progress(request, at, request.steps + taken, request.produced - 1 + gained))
+            drafted = request.drafted + taken * self.model.regimes[self._regime].draft_tokens
+            found.append(Progress(request, at, request.steps + taken, request.produced - 1 + gained, drafted))
         return found
 
     def _start(self, request: Request) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from backends.fleetsim import beliefs
 from backends.fleetsim.exploring import Chosen, Exploring
-from backends.fleetsim.view import HOLD, NOWHERE
+from backends.fleetsim.view import HOLD, NOWHERE, Progress
 from gateway.core import reasons
 from gateway.core.choice import Draw
 from gateway.core.classes import DEFAULT, ServiceClass
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from backends.fleetsim.model import Model
     from backends.fleetsim.request import Request
-    from backends.fleetsim.view import Progress, View
+    from backends.fleetsim.view import View
     from gateway.core.classify import Classification
     from gateway.core.features import Features
     from gateway.core.plan import Plan, Wanted
@@ -56,6 +56,7 @@ class _Told:
     area: float = 0.0
     steps: int = 0
     tokens: int = 0
+    drafted: int = 0
 
 
 class GatewayRouter:
@@ -244,9 +245,10 @@ class GatewayRouter:
         if self._learns and isinstance(told, _Told) and told.at >= 0.0 and request.produced:
             whole = request.produced >= request.output_tokens
             self._tell(
-                request, told, now, request.steps, request.produced - 1,
+                told,
+                Progress(request, now, request.steps, request.produced - 1, request.drafted),
                 request.output_tokens if whole else None,
-            )  # fmt: skip
+            )
         if index >= 0:
             self._exploring.ended(request, self._names[index])
             self._count(index, view, now)
@@ -256,9 +258,8 @@ class GatewayRouter:
             kept = service.limits.kept(request.first - request.arrived, tpot)
         self._demand.ended(service.name, request.arrived, kept=kept)
 
-    def _tell(
-        self, request: Request, told: _Told, at: float, steps: int, tokens: int, output: int | None
-    ) -> None:
+    def _tell(self, told: _Told, progress: Progress, output: int | None) -> None:
+        request, at, steps, tokens, drafted = progress
         index = request.server
         area, seconds = self._area_at(index, at), at - told.at
         taken = steps - told.steps
@@ -273,11 +274,12 @@ class GatewayRouter:
                 prompt_chars=int(request.prompt_tokens * CHARS_PER_TOKEN),
                 steps=taken,
                 decoded=tokens - told.tokens,
+                drafted=drafted - told.drafted,
                 spans=spans,
                 output_tokens=output,
             )
         )
-        told.at, told.area, told.steps, told.tokens = at, area, steps, tokens
+        told.at, told.area, told.steps, told.tokens, told.drafted = at, area, steps, tokens, drafted
 
     def tick(self, progress: Callable[[int], list[Progress]], view: View, now: float) -> None:
         """Let the streams under way tell of themselves, and publish what is known."""
@@ -292,7 +294,7 @@ class GatewayRouter:
             for one in progress(index):
                 told = one.request.mark
                 if isinstance(told, _Told) and told.at >= 0.0 and one.steps - told.steps >= LEAST_STEPS:
-                    self._tell(one.request, told, one.at, one.steps, one.tokens, None)
+                    self._tell(told, one, None)
         if self._learns:
             self._publish(now)
         if self._planner is not None and now - self._planned >= PLAN_SECONDS:

@@ -73,12 +73,14 @@ class Progress(NamedTuple):
         at: When the last of its steps so far ended, seconds.
         steps: Decode steps so far.
         tokens: Output tokens of these steps.
+        drafted: Draft tokens proposed in them.
     """
 
     request: Request
     at: float
     steps: int
     tokens: int
+    drafted: int
 
 
 class Router(Protocol):

@@ -20,11 +20,13 @@ MOST: Final = 256
 _BATCHES: Final = np.unique(np.round(2.0 ** np.arange(0.0, 8.01, 0.25)))
 """Batches at which sums are kept, four an octave: step times bend on the scale of factors."""
 
-_X: Final = np.log2(_BATCHES)
-_PLACES: Final = tuple(_X.tolist())
-_TABLE_X: Final = np.log2(np.maximum(1.0, np.arange(MOST + 1)))
+X: Final = np.log2(_BATCHES)
+"""Binary logarithms of the batches at which sums are kept."""
+_PLACES: Final = tuple(X.tolist())
+TABLE_X: Final = np.log2(np.maximum(1.0, np.arange(MOST + 1)))
+"""Binary logarithm of each batch of a step table."""
 
-_MEMORY: Final = 300.0
+MEMORY: Final = 300.0
 """Requests after which evidence at one batch has lost most of its weight."""
 
 _LEVEL: Final = 0.5
@@ -34,7 +36,7 @@ _TILT: Final = 30.0
 _REACH: Final = 1.0
 """Octaves beyond what was seen that a tilt is believed in; farther away the prior's form holds."""
 
-_SEEN: Final = 0.1
+SEEN: Final = 0.1
 """Weight at a batch, in requests, from which it counts as seen."""
 
 _SCALES: Final = ((0.5, 4.0), (0.1, 20.0))
@@ -42,7 +44,7 @@ _SCALES: Final = ((0.5, 4.0), (0.1, 20.0))
 The narrow one finds cliffs, where there is evidence enough."""
 
 _KERNELS: Final = tuple(
-    (np.exp(-(((_X[:, None] - _X[None, :]) / width) ** 2) / 2.0), weight) for width, weight in _SCALES
+    (np.exp(-(((X[:, None] - X[None, :]) / width) ** 2) / 2.0), weight) for width, weight in _SCALES
 )
 
 _DROP: Final = 0.92
@@ -50,6 +52,15 @@ _DROP: Final = 0.92
 
 _BORROWED: Final = 5.0
 """Weight, in requests, of what replicas of the same configuration have shown."""
+
+
+def between(batch: float) -> tuple[tuple[int, float], tuple[int, float]]:
+    """The two places in :data:`X` that a batch lies between, each with its share of it."""
+    x = math.log2(batch) if batch > 1.0 else 0.0
+    high = min(max(1, bisect_left(_PLACES, x)), len(_PLACES) - 1)
+    low = high - 1
+    share = min(1.0, (x - _PLACES[low]) / (_PLACES[high] - _PLACES[low]))
+    return (low, 1.0 - share), (high, share)
 
 
 def affine(first: float, growth: float) -> tuple[float, ...]:
@@ -85,13 +96,10 @@ class Curve:
 
     def add(self, batch: float, ratio: float, weight: float) -> None:
         """Take in a log ratio of an observed step time to :meth:`expected`, seen at a batch."""
-        x = math.log2(batch) if batch > 1.0 else 0.0
-        high = min(max(1, bisect_left(_PLACES, x)), len(_PLACES) - 1)
-        low = high - 1
-        share = min(1.0, (x - _PLACES[low]) / (_PLACES[high] - _PLACES[low]))
-        for at, part in ((low, (1.0 - share) * weight), (high, share * weight)):
+        for at, share in between(batch):
+            part = share * weight
             if part > 0.0:
-                keep = 1.0 - part / _MEMORY
+                keep = 1.0 - part / MEMORY
                 self.weight[at] = keep * self.weight[at] + part
                 self.total[at] = keep * self.total[at] + part * ratio
 
@@ -137,7 +145,7 @@ class Curve:
             fit = fit + kernel @ (total - weight * fit) / (kernel @ weight + strength)
         prior = np.asarray(self.prior)
         known = np.interp(np.arange(MOST + 1), np.arange(len(prior)), prior)
-        table: NDArray[np.float64] = known * np.exp(self.offset + np.interp(_TABLE_X, _X, fit))
+        table: NDArray[np.float64] = known * np.exp(self.offset + np.interp(TABLE_X, X, fit))
         return table
 
     def relative(self) -> NDArray[np.float64]:
@@ -176,7 +184,7 @@ class Pool:
     @classmethod
     def of(cls, curves: Iterable[Curve]) -> Pool:
         """Add them up."""
-        weight, total = np.zeros(len(_X)), np.zeros(len(_X))
+        weight, total = np.zeros(len(X)), np.zeros(len(X))
         for curve in curves:
             own = np.array(curve.weight)
             weight += own
@@ -187,12 +195,12 @@ class Pool:
 def _tilted(weight: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weighted least squares of the log ratio on 1 and log batch, drawn to zero."""
     everything = float(weight.sum())
-    centre = float((weight * _X).sum()) / everything if everything else 0.0
-    x = _X - centre
+    centre = float((weight * X).sum()) / everything if everything else 0.0
+    x = X - centre
     level = float(total.sum()) / (everything + _LEVEL)
     tilt = float((total * x).sum() - level * (weight * x).sum()) / (float((weight * x * x).sum()) + _TILT)
-    seen = np.flatnonzero(weight > _SEEN)
+    seen = np.flatnonzero(weight > SEEN)
     if not len(seen):
-        return np.full(len(_X), level)
-    reach = np.clip(_X, _X[seen[0]] - _REACH, _X[seen[-1]] + _REACH)
+        return np.full(len(X), level)
+    reach = np.clip(X, X[seen[0]] - _REACH, X[seen[-1]] + _REACH)
     return level + tilt * (reach - centre)

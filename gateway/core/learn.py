@@ -11,12 +11,13 @@ from gateway.core.curve import Curve, Pool, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
 from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, hardness, publish
-from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin
+from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin, step_at
 from gateway.core.prefill import STALL, Prefill
 from gateway.core.samples import FAMILIES, LOOKUP, MODEL, Arm, Sample, Span, guess
+from gateway.core.shortening import Shortening, excess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -50,7 +51,11 @@ _FORGET: Final = 0.2
 
 @dataclass(slots=True)
 class _Server:
-    """What is known of one server beside its configuration's acceptance."""
+    """What is known of one server beside its configuration's acceptance.
+
+    Its own ``steps`` are as long as they are; those of the published model also count how many more a token
+    takes under load.
+    """
 
     arm: Arm
     curve: Curve
@@ -59,6 +64,7 @@ class _Server:
     residual: float = 0.0
     residuals: float = 0.0
     seen: float = 0.0
+    steps: Sequence[float] = ()
     model: ServerModel = field(default_factory=ServerModel)
 
 
@@ -69,6 +75,7 @@ class Learner:
         self._servers: dict[str, _Server] = {}
         self._accepted: dict[str, Evidence] = {}
         self._by_load: dict[str, Curve] = {}
+        self._short: dict[str, Shortening] = {}
         self._published: dict[str, Published] = {}
         self._lengths: dict[str, Lengths] = {}
         self._next = 0
@@ -83,9 +90,10 @@ class Learner:
         belief = LOOKUPS if arm.family == LOOKUP else DRAFTS
         self._accepted.setdefault(arm.fingerprint, Evidence(prior, belief))
         self._by_load.setdefault(arm.fingerprint, Curve((1.0, 1.0)))
+        self._short.setdefault(arm.fingerprint, Shortening())
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
         self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}, now))
-        self._renew(backend, self._servers[backend], Pool.of(()), self._by_load[arm.fingerprint].table(), now)
+        self._renew(backend, self._servers[backend], Pool.of(()), self._loaded(arm), now)
 
     @property
     def backends(self) -> set[str]:
@@ -130,13 +138,18 @@ class Learner:
         # More than N + 1 tokens a step is a merged event, less than one a step that was not this request's.
         seen = min(1.0, max(sample.steps / sample.decoded, 1.0 / (server.arm.draft_tokens + 1)))
         evidence = self._accepted[fingerprint]
-        residual = evidence.add(shares, seen, weight)
         evidence.seen |= {cell.workload: sample.at for cell, share, _ in shares if share >= LIKELY}
-        if sample.spans:
-            batch = sum(span.batch * span.steps for span in sample.spans) / sum(
-                span.steps for span in sample.spans
-            )
-            self._by_load[fingerprint].add(batch, residual, _LOAD_WEIGHT * weight)
+        batch = _batch(sample)
+        if batch is not None and sample.drafted is not None and server.arm.family == MODEL:
+            # Drafts that load has shortened tell little of what whole ones would bring.
+            whole = min(1.0, sample.drafted / (sample.steps * server.arm.draft_tokens))
+            self._short[fingerprint].add(batch, whole, weight)
+            expected = sum([share * theta for _, share, theta in shares])
+            seen, weight = seen / excess(expected, server.arm.draft_tokens, whole), weight * whole
+        if weight > 0.0:
+            residual = evidence.add(shares, seen, weight)
+            if batch is not None:
+                self._by_load[fingerprint].add(batch, residual, _LOAD_WEIGHT * weight)
 
     def _take_times(self, server: _Server, sample: Sample) -> None:
         prefill, until = server.prefill, sample.at
@@ -150,12 +163,12 @@ class Learner:
         if sample.prefill_tokens > 0:
             self._lengths[server.arm.target].prompt(sample.classes, sample.prefill_tokens)
         if sample.ttft is not None:
-            step = server.model.step(sample.queue + 1.0)
+            step = step_at(server.steps, sample.queue + 1.0)
             stretch = server.model.stretch
             prefill.learn_start(sample.ttft, step, sample.prefill_tokens, sample.queue, stretch)
 
     def _take_span(self, server: _Server, span: Span, prompts: float, at: float) -> None:
-        step = server.model.step(span.batch)
+        step = step_at(server.steps, span.batch)
         # Those in one batch see the same steps, so each tells less that is new.
         weight = min(1.0, span.steps / _SPAN_STEPS) / math.sqrt(max(1.0, span.batch))
         computing = prompts * server.prefill.seconds
@@ -194,11 +207,17 @@ class Learner:
         for server in self._servers.values():
             curves[_kin(server.arm)].append(server.curve)
         kin = {key: Pool.of(members) for key, members in curves.items()}
-        by_load = {fingerprint: self._by_load[fingerprint].relative() for fingerprint in arms}
+        by_load = {fingerprint: self._loaded(arm) for fingerprint, arm in arms.items()}
         for backend in self._turn():
             server = self._servers[backend]
             self._renew(backend, server, kin[_kin(server.arm)], by_load[server.arm.fingerprint], now)
         return {backend: server.model for backend, server in self._servers.items()}
+
+    def _loaded(self, arm: Arm) -> NDArray[np.float64]:
+        """How many more steps a token takes by batch."""
+        usual = self._published[arm.fingerprint].other_steps_per_token
+        short = self._short[arm.fingerprint].table(usual, arm.draft_tokens)
+        return self._by_load[arm.fingerprint].relative() * short
 
     def _turn(self) -> list[str]:
         """Servers whose models are made anew this time: all, or where there are many, the next ones."""
@@ -220,13 +239,14 @@ class Learner:
         arm = server.arm
         accepted, lengths = self._published[arm.fingerprint], self._lengths[arm.target]
         table = server.curve.table(kin)
+        server.steps = rising(table.tolist())
         if arm.draft_tokens:
             table = table * by_load
         server.model = ServerModel(
             fingerprint=arm.fingerprint,
             steps_per_token=accepted.steps_per_token if arm.draft_tokens else {},
             other_steps_per_token=accepted.other_steps_per_token if arm.draft_tokens else 1.0,
-            step_seconds=rising(table.tolist()),
+            step_seconds=rising(table.tolist()) if arm.draft_tokens else server.steps,
             prefill_seconds=server.prefill.seconds,
             start_steps=server.prefill.start_steps,
             stretch=server.prefill.stretch(now),
@@ -242,6 +262,12 @@ class Learner:
             request_spread=accepted.request_spread if arm.draft_tokens else 0.0,
             measured=server.curve.evidence * fresh(now - server.seen),
         )
+
+
+def _batch(sample: Sample) -> float | None:
+    """Mean requests on the server over a request's steps; None where no time is known."""
+    steps = sum([span.steps for span in sample.spans])
+    return sum([span.batch * span.steps for span in sample.spans]) / steps if steps else None
 
 
 def _kin(arm: Arm) -> object:

@@ -169,6 +169,7 @@ def finished(record: Record, told: Told | None, batches: Batches) -> Sample | No
         queue=0.0 if first is None else batches.mean(record.backend, attempt.started, first) - 1.0,
         steps=steps,
         decoded=decoded,
+        drafted=float(outcome.speculation.drafted) if outcome.speculation.grade == "exact" else None,
         spans=_spans(record, first, steps, told, batches),
         output_tokens=usage.output_tokens if outcome.status == OK else None,
         backpressured=outcome.backpressured,

@@ -105,13 +105,17 @@ class ServerModel:
     measured: float = 0.0
 
     def step(self, batch: float) -> float:
-        """Seconds of a step with so many requests in the batch, between the entries in proportion."""
-        table = self.step_seconds
-        last = len(table) - 1
-        if batch >= last:
-            return table[last] + (batch - last) * max(0.0, table[last] - table[last - 1])
-        low = int(batch)
-        return table[low] + (batch - low) * (table[low + 1] - table[low])
+        """Seconds of a step with so many requests in the batch."""
+        return step_at(self.step_seconds, batch)
+
+
+def step_at(table: Sequence[float], batch: float) -> float:
+    """Seconds of a step by a step table, between its entries in proportion."""
+    last = len(table) - 1
+    if batch >= last:
+        return table[last] + (batch - last) * max(0.0, table[last] - table[last - 1])
+    low = int(batch)
+    return table[low] + (batch - low) * (table[low + 1] - table[low])
 
 
 class Ask(NamedTuple):

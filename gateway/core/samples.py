@@ -57,6 +57,7 @@ class Sample:
         queue: Mean number of requests on the server from dispatch to the first token, itself not counted.
         steps: Decode steps, those without a draft too; 0 where not measured.
         decoded: Tokens that these steps gave, so that ``decoded / steps`` is the accepted length.
+        drafted: Draft tokens proposed in them; None where not told.
         spans: When it was decoded, one after the other; the last one ends ``at``.
         output_tokens: Length of the whole answer; None for one under way, cancelled or broken off.
         backpressured: The client was slow, so times are not the server's.
@@ -75,6 +76,7 @@ class Sample:
     queue: float = 0.0
     steps: float = 0.0
     decoded: float = 0.0
+    drafted: float | None = None
     spans: tuple[Span, ...] = ()
     output_tokens: int | None = None
     backpressured: bool = False

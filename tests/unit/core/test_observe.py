@@ -52,6 +52,7 @@ def test_a_finished_request_tells_all_at_once() -> None:
     assert sample is not None
     assert (sample.backend, sample.at, sample.classes) == ("b", 14.5, {"math": 1.0})
     assert (sample.steps, sample.decoded) == (40.0, 100.0)
+    assert sample.drafted == OUTCOME.speculation.drafted > 0
     assert (sample.prompt_tokens, sample.prefill_tokens, sample.prefilled_at) == (100, 80, 10.5)
     assert (sample.ttft, sample.queue, sample.output_tokens) == (0.5, 4.0, 101)
     (span,) = sample.spans
@@ -77,6 +78,7 @@ def test_events_tell_steps_where_the_server_does_not() -> None:
     sample = finished(record(untold), None, Five())
     assert sample is not None
     assert (sample.steps, sample.decoded) == (40.0, 100.0)
+    assert sample.drafted is None
     merged = finished(record(replace(untold, most_tokens=9)), None, Five())
     assert merged is not None
     assert (merged.steps, merged.spans) == (0.0, ())
