@@ -22,12 +22,12 @@ CORE = (
         f"gateway/core/{name}.py"
         for name in (
             "choice", "choose", "classes", "curve", "decide", "demand", "drift", "filters", "fleet", "learn",
-            "lengths", "plan", "policy", "posterior", "predict", "prefill", "roles", "samples", "scorers",
-            "selectors",
+            "hindsight", "lengths", "plan", "policy", "posterior", "predict", "prefill", "purse", "roles",
+            "samples", "scorers", "selectors", "shortening",
         )
     ),
     "gateway/runtime/planner.py", "gateway/runtime/program.py", "backends/fleetsim/beliefs.py",
-    "backends/fleetsim/gateway.py", "tests/bench/routing/learned.py",
+    "backends/fleetsim/exploring.py", "backends/fleetsim/gateway.py", "tests/bench/routing/learned.py",
 )  # fmt: skip
 ADVICE = ("gateway/runtime/advice.py", "tests/bench/routing/advising.py")
 REPLAY = ("gateway/core/replay.py", "gateway/core/virtual.py", "tests/bench/routing/replaying.py")
