@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.counters import Counters, parse_counters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_CACHE: Final = re.compile(r"^vllm:cache_config_info\{(.*)\}", re.MULTILINE)
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_CACHE_SETTINGS: Final = (
+    "block_size", "cache_dtype", "enable_prefix_caching", "gpu_memory_utilization",
+)  # fmt: skip
+"""Labels that say how a cache was set up; others, such as its size, follow from what memory was free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +32,7 @@ class Observed:
         counters: Of its metrics.
         system_fingerprint: As in its answers, if they have one; it differs with the configuration.
         tells_acceptance: Whether its answers hold the acceptance of the request.
+        cache: How its cache was set up, as its metrics say it.
     """
 
     version: str | None = None
@@ -30,6 +40,7 @@ class Observed:
     counters: Counters | None = None
     system_fingerprint: str | None = None
     tells_acceptance: bool | None = None
+    cache: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def draft_tokens(self) -> int | None:
@@ -40,12 +51,16 @@ class Observed:
 
     @property
     def identity(self) -> dict[str, object]:
-        """What it answered of what changes only when it is started anew, by what it is."""
+        """What it answered of what changes only when it is started anew, by what it is.
+
+        Settings of a method beyond N are in none of it: a restart with others shows in the counters alone.
+        """
         told = {
             "version": self.version,
             "models": tuple(sorted(self.models.items())) or None,
             "draft tokens": self.draft_tokens,
             "system fingerprint": self.system_fingerprint,
+            "cache": tuple(sorted(self.cache.items())) or None,
         }
         return {name: value for name, value in told.items() if value is not None}
 
@@ -82,7 +97,13 @@ def read(version: Any, models: Any, page: bytes | None, answer: Any, at: float) 
         counters=None if page is None else parse_counters(page, at),
         system_fingerprint=signed if isinstance(signed, str) and signed else None,
         tells_acceptance=told,
+        cache={} if page is None else _cache(page),
     )
+
+
+def _cache(page: bytes) -> dict[str, str]:
+    info = _CACHE.search(page.decode(errors="replace"))
+    return {name: value for name, value in _LABEL.findall(info[1]) if name in _CACHE_SETTINGS} if info else {}
 
 
 def _models(answer: Any) -> dict[str, int | None]:  # noqa: ANN401 - JSON

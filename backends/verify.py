@@ -18,6 +18,7 @@ from backends.preflight.schedule import KEY as SCHEDULE
 from backends.reach import UnreadableCertificateError, client
 from backends.render import REQUEST_METRICS_SINCE
 from backends.versions import at_least, release
+from gateway.core.counters import restarted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,6 +65,7 @@ class Verifier:
         self._launched = launched
         self._clients: dict[str, httpx.AsyncClient] = {}
         self._seen: dict[str, dict[str, object]] = {}
+        self._counted: dict[str, Counters] = {}
 
     async def __aenter__(self) -> Self:
         """Open nothing yet: there is one client for each server."""
@@ -94,7 +96,7 @@ class Verifier:
         return read(version, models, page, answer, asyncio.get_running_loop().time())
 
     async def verify(self, spec: LaunchSpec) -> list[Finding]:
-        """What is not as the spec says, and whether the server is another one than at the last look.
+        """What is not as the spec says, and whether the server was started anew since the last look.
 
         What a server does not answer this time is as it was: only what it answers can tell of a restart.
         """
@@ -102,10 +104,18 @@ class Verifier:
         findings = [*compare(spec, observed), *_launched(spec, observed, self._launched)]
         before, now = self._seen.get(spec.name, {}), observed.identity
         if others := sorted(name for name in before.keys() & now.keys() if before[name] != now[name]):
-            findings.append(_started_anew(spec, others, digest(before), digest(before | now)))
+            findings.append(_another(spec, others, digest(before), digest(before | now)))
+        elif self._restarted(spec.name, observed.counters):
+            findings.append(_started_anew(spec, digest(before | now)))
+        if observed.counters is not None and observed.counters.whole:
+            self._counted[spec.name] = observed.counters
         # After a restart, what it has not answered yet is unknown.
         self._seen[spec.name] = now if others else before | now
         return findings
+
+    def _restarted(self, name: str, counters: Counters | None) -> bool:
+        before = self._counted.get(name)
+        return before is not None and counters is not None and restarted(before, counters)
 
     async def _get(self, spec: LaunchSpec, path: str) -> bytes | None:
         return await self._answer(spec, "GET", path)
@@ -184,10 +194,16 @@ def _launched(spec: LaunchSpec, observed: Observed, launched: str | None) -> Ite
         yield Finding(spec.name, wrong, "see whether another server has its port")
 
 
-def _started_anew(spec: LaunchSpec, others: list[str], before: str, now: str) -> Finding:
+def _another(spec: LaunchSpec, others: list[str], before: str, now: str) -> Finding:
     changed = " and ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
     wrong = f"it was started anew with something else: its {changed} changed ({before} became {now})"
     return Finding(spec.name, wrong, "what was measured before does not count for it", warning=True)
+
+
+def _started_anew(spec: LaunchSpec, shown: str) -> Finding:
+    alike = f"shows the same as before ({shown}), as it does with other settings of its method"
+    right = "what was measured before counts only if it was started as before"
+    return Finding(spec.name, f"it was started anew and {alike}", right, warning=True)
 
 
 def _speculation(spec: LaunchSpec, observed: Observed) -> Iterator[Finding]:

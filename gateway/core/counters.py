@@ -16,6 +16,9 @@ _SAMPLE: Final = re.compile(
 )
 """Older servers leave ``_total`` away."""
 
+_PROCESS: Final = re.compile(rb"^process_start_time_seconds\s+(\S+)", re.MULTILINE)
+"""Tells of a restart where the start of the counters themselves is not exported."""
+
 _COMPUTED: Final = b'source="local_compute"'
 _POSITION: Final = re.compile(rb'(?:^|,)position="(\d+)"')
 
@@ -30,7 +33,7 @@ class Counters:
         accepted: Draft tokens accepted.
         by_position: Accepted ones by their place in the draft; as many as a draft has tokens.
         generated: Tokens of answers.
-        started: When the server began to count, Unix seconds.
+        started: When the server began to count, or else when its process began; Unix seconds.
         steps: Decode steps of sequences: each engine step counts once for every sequence in it.
         step_seconds: Their seconds added up.
         iterations: Steps of the engine, counted once.
@@ -110,6 +113,8 @@ def parse_counters(page: bytes, at: float) -> Counters:
             positions[place] = positions.get(place, 0.0) + value
         else:
             sums[name] = sums.get(name, 0.0) + value
+    if started is None and (process := _PROCESS.search(page)) and math.isfinite(_number(process[1])):
+        started = _number(process[1])
     return Counters(
         at=at,
         drafts=sums.get(b"spec_decode_num_drafts"),

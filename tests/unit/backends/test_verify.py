@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,6 +146,7 @@ def test_nothing_is_expected_before_the_first_draft() -> None:
         replace(GOOD, models={"tiny": 4096}),
         replace(GOOD, counters=replace(COUNTERS, by_position=(6, 4, 2, 0))),
         replace(GOOD, system_fingerprint="vllm-0.32.0-xyz"),
+        replace(GOOD, cache={"enable_prefix_caching": "False"}),
     ],
 )
 def test_a_fingerprint_differs_with_what_was_started(other: Observed) -> None:
@@ -195,6 +197,7 @@ def test_an_adapter_that_is_loaded_later_makes_no_other_server() -> None:
 
 
 PAGE = """\
+vllm:cache_config_info{block_size="16",enable_prefix_caching="True",engine="0",num_gpu_blocks="256"} 1.0
 vllm:generation_tokens_total{engine="0"} 8
 vllm:spec_decode_num_drafts_total{engine="0"} 4
 vllm:spec_decode_num_draft_tokens_total{engine="0"} 12
@@ -208,6 +211,8 @@ class Shown:
 
     def __init__(self) -> None:
         self.n = 3
+        self.started = 100.0
+        self.page = PAGE
         self.instead: dict[str, httpx.Response | Exception] = {}
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -216,10 +221,11 @@ class Shown:
             f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} 1\n'
             for place in range(self.n)
         )
+        born = f'vllm:generation_tokens_created{{engine="0"}} {self.started}\n'
         answers: dict[str, httpx.Response | Exception] = {
             "/version": httpx.Response(200, json={"version": "0.32.0"}),
             "/v1/models": httpx.Response(200, json={"data": [{"id": "tiny", "max_model_len": 2048}]}),
-            "/metrics": httpx.Response(200, text=PAGE + positions),
+            "/metrics": httpx.Response(200, text=self.page + born + positions),
             "/v1/completions": httpx.Response(
                 200,
                 json={
@@ -254,6 +260,44 @@ async def test_a_restart_with_another_n_is_seen() -> None:
             ),
         ]
         assert "started anew" not in "".join(map(str, await verifier.verify(SPEC)))
+
+
+async def test_a_restart_that_shows_nothing_else_is_told_as_such() -> None:
+    shown = Shown()
+    async with Verifier(transport=httpx.MockTransport(shown)) as verifier:
+        assert await verifier.verify(SPEC) == []
+        alike = (await verifier.observe(SPEC)).fingerprint
+        shown.started = 200.0
+        assert list(map(str, await verifier.verify(SPEC))) == [
+            (
+                f"s: warning: it was started anew and shows the same as before ({alike}), as it does with other "
+                "settings of its method; what was measured before counts only if it was started as before"
+            )
+        ]
+        assert (await verifier.observe(SPEC)).fingerprint == alike
+        assert await verifier.verify(SPEC) == []
+
+
+async def test_counters_that_begin_again_tell_of_a_restart_without_a_time() -> None:
+    shown = Shown()
+    shown.page = PAGE.replace("8\n", "80\n")
+    shown.started = math.nan
+    async with Verifier(transport=httpx.MockTransport(shown)) as verifier:
+        await verifier.verify(SPEC)
+        shown.page = PAGE
+        assert "it was started anew" in "".join(map(str, await verifier.verify(SPEC)))
+
+
+async def test_a_restart_with_other_cache_settings_is_one_with_something_else() -> None:
+    shown = Shown()
+    async with Verifier(transport=httpx.MockTransport(shown)) as verifier:
+        await verifier.verify(SPEC)
+        shown.started, shown.page = 200.0, PAGE.replace('caching="True"', 'caching="False"')
+        found = "".join(map(str, await verifier.verify(SPEC)))
+        assert "it was started anew with something else: its cache changed" in found
+        assert found.count("started anew") == 1
+        shown.page = shown.page.replace("256", "255")  # as many as memory has room for
+        assert await verifier.verify(SPEC) == []
 
 
 BROKEN = [

@@ -24,6 +24,7 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",model_name="t",pos
 vllm:generation_tokens_total{engine="0",model_name="t"} 20
 vllm:generation_tokens_total{engine="1",model_name="t"} 31
 """
+PROCESS_STARTED = 1.79598781443e09
 COUNTED = Counters(5.0, 40.0, 80.0, 10.0, (7.0, 3.0), 51.0, 103.5)
 
 
@@ -51,6 +52,15 @@ def test_what_a_baseline_does_not_count_is_not_zero() -> None:
     assert (found.drafts, found.accepted, found.by_position) == (None, None, ())
     assert not found.speculates
     assert found.generated is not None
+
+
+def test_a_page_without_the_counters_own_start_tells_that_of_the_process() -> None:
+    lines = page("none.prom").splitlines(keepends=True)
+    born = b"".join(line for line in lines if b"_created" not in line)
+    assert parse_counters(born, 1.0).started == pytest.approx(PROCESS_STARTED)
+    assert parse_counters(page("none.prom"), 1.0).started > PROCESS_STARTED
+    odd = b"process_start_time_seconds nan\n"
+    assert parse_counters(odd, 1.0).started is None
 
 
 def test_a_server_with_two_front_ends_does_not_say_when_it_started() -> None:
