@@ -272,7 +272,7 @@ def _sort_out(
     for state, idle, rank in zip(states, ranking.ranks, ranks, strict=True):
         name = state.backend.name
         down = unavailable(state, now)
-        unable = None if down else incapable(state, features)
+        unable = None if down else incapable(state, features, now)
         measures = route.baseline_share or (due and rank != ranking.unnamed)
         if measures and state.backend.is_baseline and not down and not unable:
             pool.baselines.append((state, rank))

@@ -8,10 +8,11 @@ from gateway.core.outcome import PHASES
 from gateway.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gateway.core.budget import Budget
     from gateway.core.decide import Decision
+    from gateway.core.fleet import BackendState
     from gateway.core.outcome import Attempt
 
 
@@ -47,6 +48,9 @@ ASIDE: Final = Rule(_ANY, blames=False, costs=True)
 LATE: Final = Rule(0, blames=True, costs=True)
 """The server had all of the time, and used it up without a word."""
 
+REFUSED: Final = Rule(_ANY, blames=False, costs=False)
+"""The server cannot take the request; one of another kind may. It got nothing to do, so trying is cheap."""
+
 FINAL: Final = Rule(0, blames=False, costs=True)
 """The request was at fault, or nobody waits for an answer."""
 
@@ -58,7 +62,7 @@ _ROWS: Final = (
     ("protocol", PHASES, ELSEWHERE),
     ("ended_early", PHASES, ELSEWHERE),
     ("error_event", PHASES, ONCE),
-    ("error_event:4xx", PHASES, FINAL),
+    ("error_event:4xx", PHASES, REFUSED),
     ("timeout:first_byte", PHASES, ONCE),
     ("timeout:idle", PHASES, ONCE),
     ("timeout:total", ("connect", "sent", "headers"), LATE),
@@ -68,9 +72,13 @@ _ROWS: Final = (
     ("too_large", PHASES, FINAL),
     ("client_gone", PHASES, FINAL),
     ("status:429", PHASES, ASIDE),
+    ("status:400", PHASES, REFUSED),
+    ("status:404", PHASES, REFUSED),
+    ("status:413", PHASES, REFUSED),
+    ("status:422", PHASES, REFUSED),
     ("status:4xx", PHASES, FINAL),
     ("status:500", PHASES, ONCE),  # what a dying engine answers, and what a request that it cannot bear gets
-    ("status:501", PHASES, FINAL),
+    ("status:501", PHASES, REFUSED),
     ("status:502", PHASES, ELSEWHERE),
     ("status:503", PHASES, ELSEWHERE),
     ("status:504", PHASES, ELSEWHERE),
@@ -122,7 +130,7 @@ def next_step(
     resumable: bool = False,
     now: float,
     deadline: float,
-    available: Callable[[str], bool],
+    state: Callable[[str], BackendState | None],
     budget: Budget,
 ) -> Try | GiveUp:
     """What to do next: the first candidate at the start, later one that was not tried yet.
@@ -135,22 +143,25 @@ def next_step(
             count of failures or attempts made here ends it.
         now: Monotonic seconds.
         deadline: Monotonic seconds at which the whole request must have ended.
-        available: Whether a backend may still get requests, by name.
+        state: That of a backend by its name; None where the fleet has it no more.
         budget: What is left for further attempts.
     """
     if delivered and not resumable:
         return GiveUp("delivered")
-    if attempts and not (rule(attempts[-1]).retries if delivered else retryable(attempts)):
+    if attempts and not (goes_on(attempts[-1]) if delivered else retryable(attempts)):
         return GiveUp("not_retryable")
     if now >= deadline:
         return GiveUp("deadline")
     if not delivered and len(attempts) >= decision.max_attempts:
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
-    for one in decision.candidates:
-        if one.backend not in tried and available(one.backend):
+    names: Iterable[str] = (one.backend for one in decision.candidates)
+    if attempts and (refused := [one.backend for one in attempts if rule(one) is REFUSED]):
+        names = _unlike(names, refused, state)
+    for name in names:
+        if name not in tried and (known := state(name)) is not None and known.available(now):
             costs = bool(attempts) and rule(attempts[-1]).costs
-            return GiveUp("budget") if costs and not budget.allows else Try(one.backend, costs)
+            return GiveUp("budget") if costs and not budget.allows else Try(name, costs)
     return GiveUp("exhausted")
 
 
@@ -158,3 +169,19 @@ def retryable(attempts: Sequence[Attempt]) -> bool:
     """Whether another attempt may follow these failed ones."""
     retries = rule(attempts[-1]).retries
     return sum(rule(attempt).retries == retries for attempt in attempts) <= retries
+
+
+def goes_on(last: Attempt) -> bool:
+    """Whether another backend may go on with what was delivered. A refusal of that is one of the whole."""
+    how = rule(last)
+    return how is not REFUSED and how.retries > 0
+
+
+def _unlike(
+    names: Iterable[str], refused: Iterable[str], state: Callable[[str], BackendState | None]
+) -> list[str]:
+    """Those of other kinds than the backends that refused; baselines come first, as they refuse least."""
+    kinds = {known.backend.kind for known in map(state, refused) if known is not None}
+    found = [known.backend for known in map(state, names) if known is not None]
+    others = [one for one in found if one.kind not in kinds]
+    return [one.name for one in sorted(others, key=lambda one: not one.is_baseline)]

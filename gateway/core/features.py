@@ -29,6 +29,15 @@ ENDPOINTS: Final = (
 )  # fmt: skip
 """The closed set of endpoint names used in records and metrics."""
 
+PARAMETERS: Final = (
+    "allowed_token_ids", "bad_words", "best_of", "chat_template", "echo", "frequency_penalty",
+    "guided_choice", "guided_grammar", "guided_json", "guided_regex", "ignore_eos", "logit_bias",
+    "logits_processors", "logprobs", "min_p", "min_tokens", "n", "presence_penalty", "prompt_embeds",
+    "prompt_logprobs", "repetition_penalty", "response_format", "seed", "stop", "stop_token_ids",
+    "structured_outputs", "tool_choice", "tools", "top_logprobs", "use_beam_search",
+)  # fmt: skip
+"""The closed set of request parameters that a server may be said to refuse."""
+
 GENERATING: Final = frozenset({"chat", "completions", "responses", "messages"})
 """Endpoints whose answer is generated token by token, so that speculation matters."""
 
@@ -87,8 +96,7 @@ class RequestView:
     Attributes:
         endpoint: One of :data:`ENDPOINTS`.
         path: As the client sent it, without the query; ``""`` where there was none.
-        parameters: Names of sampling and output parameters present with a non-null value
-            (``min_p``, ``logit_bias``, ``logprobs``, ``seed``, …), for capability filters.
+        parameters: Those of :data:`PARAMETERS` that say something, for capability filters.
         max_tokens: The lower of ``max_tokens`` and ``max_completion_tokens``, if any.
         response_format: ``text``, ``json_object``, ``json_schema`` or another ``type`` that was sent.
         tool_choice: ``auto``, ``none``, ``required``, ``named``, or ``""`` when absent.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.core import reasons
+from gateway.core.refused import shape_of
 
 if TYPE_CHECKING:
     from gateway.core.features import Features
@@ -29,11 +30,17 @@ def unavailable(state: BackendState, now: float) -> tuple[str, str] | None:
     return reasons.FULL, f"{state.in_flight} requests in flight, its limit"
 
 
-def incapable(state: BackendState, features: Features) -> tuple[str, str] | None:
+def incapable(state: BackendState, features: Features, now: float) -> tuple[str, str] | None:
     """Reason code and words why the backend would refuse or spoil this request, or None."""
     backend = state.backend
     if features.parameters and (refused := backend.refuses & features.parameters):
         return reasons.REFUSES_PARAMETER, f"refuses {', '.join(sorted(refused))}"
+    if state.refused and (found := state.refused.get(shape_of(features))) and found.until > now:
+        wait = found.until - now
+        return (
+            reasons.REFUSES_PARAMETER,
+            f"refused the last {found.times} such requests, next trial in {wait:.0f} s",
+        )
     if backend.max_model_len is not None:
         least = features.prompt_chars // CHARS_PER_TOKEN_AT_MOST + (features.max_tokens or 0)
         if least > backend.max_model_len:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gateway.core.gpus import GpuSource
     from gateway.core.plan import Plan
     from gateway.core.predict import ServerModel
+    from gateway.core.refused import Refused, Shape
 
 METHODS: Final = (
     "none", "mtp", "gemma4-mtp", "eagle3", "dflash", "dspark",
@@ -39,6 +40,7 @@ class Backend:
         draft_tokens: N, the number of draft tokens a step; 0 for ``none``.
         draft: Draft checkpoint, if the method has one.
         refuses: Request parameters that this server cannot take.
+        flags: What it is started with, as one text; empty where that is not known.
         max_in_flight: Requests this gateway may hold open on it at once.
         max_model_len: Context length in tokens, prompt and answer together; None if unknown.
         labels: Free text by name, for selectors (``hardware: MI300X``).
@@ -54,6 +56,7 @@ class Backend:
     draft_tokens: int = 0
     draft: str | None = None
     refuses: frozenset[str] = frozenset()
+    flags: str = ""
     max_in_flight: int = 256
     max_model_len: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -64,6 +67,11 @@ class Backend:
     def is_baseline(self) -> bool:
         """Whether it decodes without speculation."""
         return self.method == "none"
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What decides which requests it takes: those of one kind refuse the same ones."""
+        return self.method, self.refuses, self.flags, self.max_model_len
 
 
 @value(frozen=True, slots=True)
@@ -99,6 +107,7 @@ class BackendState:
         breaker: What became of the requests it was sent.
         retry_at: Monotonic seconds before which it asked not to be sent any.
         model: What was learnt of its speed; None before that.
+        refused: What it turned out to refuse, see :mod:`gateway.core.refused`.
     """
 
     backend: Backend
@@ -110,12 +119,13 @@ class BackendState:
     breaker: Breaker = _CLOSED
     retry_at: float = 0.0
     model: ServerModel | None = None
+    refused: Mapping[Shape, Refused] = field(default_factory=dict, hash=False)
 
     def counted(self, in_flight: int, since_load: int, breaker: Breaker) -> BackendState:
         """The state after a request went or came back; ``replace`` takes three times as long."""
         return BackendState(
             self.backend, in_flight, since_load, self.load, self.healthy, self.reason, breaker,
-            self.retry_at, self.model,
+            self.retry_at, self.model, self.refused,
         )  # fmt: skip
 
     def available(self, now: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from hashlib import sha256
@@ -71,9 +72,8 @@ def revision(text: str) -> str:
 
 def backend(section: BackendSection, env: Mapping[str, str]) -> Backend:
     """A backend as the core knows it; its key comes from the environment."""
-    refuses = section.refuses
-    if refuses is None:
-        refuses = [] if section.method == "none" else sorted(REFUSED_WITH_DRAFT)
+    flags = {name.replace("_", "-"): value for name, value in section.launch.args.items()}
+    refuses = _refused(section.method, flags) if section.refuses is None else frozenset(section.refuses)
     return Backend(
         name=section.name,
         url=section.url,
@@ -82,13 +82,24 @@ def backend(section: BackendSection, env: Mapping[str, str]) -> Backend:
         method=section.method,
         draft_tokens=section.draft_tokens,
         draft=section.draft,
-        refuses=frozenset(refuses),
+        refuses=refuses,
+        flags=json.dumps(flags, sort_keys=True) if flags else "",
         max_in_flight=section.max_in_flight,
         max_model_len=section.max_model_len,
         labels=dict(section.labels),
         api_key=env.get(section.api_key_env) if section.api_key_env else None,
         gpus=GpuSource(section.gpus.exporter, tuple(section.gpus.ids)) if section.gpus else None,
     )
+
+
+def _refused(method: str, flags: Mapping[str, object]) -> frozenset[str]:
+    """Parameters that vLLM refuses with this method and these flags; nothing follows from no flags at all."""
+    refused = frozenset() if method == "none" else REFUSED_WITH_DRAFT
+    if flags and flags.get("enable-auto-tool-choice") is not True:
+        refused |= {"tools"}
+    if str(flags.get("max-logprobs")) == "0":
+        refused |= {"prompt_logprobs", "top_logprobs"}
+    return refused
 
 
 def match(section: MatchSection) -> Match:

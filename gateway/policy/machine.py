@@ -31,7 +31,7 @@ class GpusSection(Section):
 
 
 class LaunchSection(Section):
-    """How `specroute launch` starts a server; the gateway itself reads nothing of it."""
+    """How `specroute launch` starts a server; of its flags the gateway reads which parameters it refuses."""
 
     tensor_parallel: Count = Field(default=1, description="GPUs the server is spread over.")
     gpus: list[Amount] | None = Field(

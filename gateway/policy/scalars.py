@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from gateway.core.features import ENDPOINTS, WORKLOADS
+from gateway.core.features import ENDPOINTS, PARAMETERS, WORKLOADS
 from gateway.core.fleet import METHODS
 from gateway.policy.problems import suggest
 from gateway.policy.registry import SCORERS
@@ -267,4 +267,5 @@ Label = Annotated[
 ]
 Pattern = Annotated[str, AfterValidator(pattern)]
 Endpoint = Annotated[str, *_one_of("endpoint", ENDPOINTS)]
+Parameter = Annotated[str, *_one_of("parameter", PARAMETERS)]
 Scorer = Annotated[str, *_one_of("scorer", SCORERS)]

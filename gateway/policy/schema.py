@@ -24,6 +24,7 @@ from gateway.policy.scalars import (
     Listed,
     Method,
     Name,
+    Parameter,
     Scorer,
     Share,
     Workload,
@@ -60,9 +61,10 @@ class BackendSection(Section):
     method: Method = Field(default="none", description="Speculative decoding method; 'none' is a baseline.")
     draft_tokens: Amount = Field(default=0, description="N, draft tokens a step.")
     draft: Text | None = Field(default=None, description="Draft checkpoint.")
-    refuses: list[Text] | None = Field(
+    refuses: list[Parameter] | None = Field(
         default=None,
-        description="Request parameters the server cannot take; left out: what vLLM refuses with a draft.",
+        description="Request parameters the server cannot take; left out: what vLLM refuses with its draft "
+        "and the flags of `launch`.",
     )
     max_in_flight: Count = Field(default=256, description="Requests the gateway may hold open on it at once.")
     max_model_len: Count | None = Field(

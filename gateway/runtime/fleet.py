@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.core import breaker
 from gateway.core.breaker import Breaker, BreakerSettings, Event
 from gateway.core.budget import Budget, BudgetSettings
-from gateway.core.failover import GiveUp, next_step
+from gateway.core.failover import REFUSED, GiveUp, next_step, rule
+from gateway.core.features import GENERATING
 from gateway.core.fleet import BackendState, Snapshot
+from gateway.core.refused import after_refusal, after_taken, shape_of
 from gateway.runtime import clock
 from gateway.runtime.queue import Queue
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gateway.core.decide import Decision
+    from gateway.core.features import Features
     from gateway.core.fleet import Backend, Guide, Load
     from gateway.core.outcome import Attempt
     from gateway.core.predict import ServerModel
@@ -59,6 +62,7 @@ class Fleet:
         self._in_flight: dict[str, int] = {}
         self.trips: Counter[tuple[str, str]] = Counter()
         self.denied = 0
+        self._refusing: set[str] = set()
         self.on_count: Callable[[str, int], None] = lambda _name, _count: None
         self.queue = Queue(self._next_change)
         self.snapshot = Snapshot.of((), revision)
@@ -123,7 +127,7 @@ class Fleet:
             resumable=resumable,
             now=now,
             deadline=deadline,
-            available=self._available,
+            state=self._state,
             budget=self._budget,
         )
         if isinstance(found, GiveUp):
@@ -164,6 +168,32 @@ class Fleet:
         self._publish(state)
         self.queue.news()
 
+    def answered(self, features: Features, attempts: Sequence[Attempt]) -> None:
+        """The last of these attempts answered a request: learn from those before that it was refused in."""
+        if len(attempts) == 1 and attempts[0].backend not in self._refusing:
+            return
+        if features.endpoint not in GENERATING:  # what is refused there depends on the path
+            return
+        shape, now = shape_of(features), self._now()
+        for one in attempts:
+            if (state := self._state(one.backend)) is None:
+                continue
+            known = state.refused
+            if not one.error:
+                known = after_taken(known, shape)
+            elif rule(one) is REFUSED:
+                known = after_refusal(known, shape, now)
+                self._refusing.add(one.backend)
+                if known is not state.refused and known[shape].until:
+                    _log.warning(
+                        "backend %s refused %d requests that others took (%s, status %d, with %s): such go "
+                        "elsewhere for %.0f s; name what it cannot take in its 'refuses'",
+                        one.backend, known[shape].times, features.endpoint, one.status,
+                        ", ".join(sorted(features.parameters)) or "no parameters", known[shape].until - now,
+                    )  # fmt: skip
+            if known is not state.refused:
+                self._put(state, refused=known)
+
     def in_flight(self, name: str) -> int:
         """Requests that are open on a backend."""
         return self._in_flight.get(name, 0)
@@ -185,7 +215,7 @@ class Fleet:
         if state is not None and not state.healthy:
             _log.info("backend %s is back", name)
             fresh = self._stepped(state, _RETURNED)
-            self._put(state, healthy=True, reason="", retry_at=0.0, breaker=fresh)
+            self._put(state, healthy=True, reason="", retry_at=0.0, breaker=fresh, refused={})
             self.queue.news()
 
     def down(self, name: str, reason: str) -> None:
@@ -202,10 +232,6 @@ class Fleet:
     def _new(self, backend: Backend) -> BackendState:
         # An attempt that still runs on what bore this name before must not be held against it.
         return BackendState(backend, self.in_flight(backend.name), breaker=Breaker(since=self._now()))
-
-    def _available(self, name: str) -> bool:
-        state = self._state(name)
-        return state is not None and state.available(self._now())
 
     def _next_change(self) -> float | None:
         """Seconds until a backend may have room though nothing happens."""

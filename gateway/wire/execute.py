@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.failover import GiveUp
+from gateway.core.failover import REFUSED, GiveUp, rule
 from gateway.core.features import GENERATING
 from gateway.core.values import value
 from gateway.telemetry import trace_context
@@ -41,7 +41,7 @@ class Execution:
 
     Attributes:
         body: The client's request body.
-        choices: How many the answer will have.
+        features: What it asks for.
         ask_usage: Ask the backend for usage, and take it out of what the client gets.
         tape: Takes down what is delivered where another backend may go on with it.
     """
@@ -51,7 +51,7 @@ class Execution:
     policy: Policy
     seen: RequestView
     body: bytes
-    choices: int
+    features: Features
     fleet: Fleet
     upstream: Upstream
     ask_usage: bool
@@ -71,7 +71,7 @@ class Execution:
         seen, features, body = request
         ask_usage = seen.stream and not seen.include_usage and seen.endpoint in USAGE_ON_REQUEST
         tape = Tape() if policy.resume.mode == "exact" and may_go_on(features, body) else None
-        return cls(exchange, decision, policy, seen, body, features.n, fleet, upstream, ask_usage, tape)
+        return cls(exchange, decision, policy, seen, body, features, fleet, upstream, ask_usage, tape)
 
     async def run(self, alarms: Alarms, task: asyncio.Task[object]) -> None:
         """Make them in this task, with their limits in time among these alarms."""
@@ -79,7 +79,7 @@ class Execution:
         plan = Plan(
             endpoint=self.seen.endpoint,
             stream=self.seen.stream,
-            choices=self.choices,
+            choices=self.features.n,
             usage=self.seen.include_usage,
             strip_usage=self.ask_usage,
             tape=self.tape,
@@ -89,6 +89,7 @@ class Execution:
             alarms=alarms,
             task=task,
         )
+        refused: Trial | None = None
         while not isinstance(
             backend := self.fleet.next_backend(
                 self.decision,
@@ -121,7 +122,12 @@ class Execution:
                 exchange.attempts.append(attempt)
                 exchange.resumed += goes_on and trial.status == 200
             if not trial.error:
+                self.fleet.answered(self.features, exchange.attempts)
                 return
+            if refused is None and rule(attempt) is REFUSED:
+                refused = trial
+        if refused is not None and not client.delivered:
+            exchange.trial = refused  # it says what is wrong with the request
         await self._give_up()
 
     def _may_go_on(self) -> bool:

@@ -60,15 +60,11 @@ class _StreamOptions(msgspec.Struct):
 class _Body(Parameters):
     model: str | None = None
     stream: Any = None
-    n: Any = None
     max_tokens: Any = None
     max_completion_tokens: Any = None
     max_output_tokens: Any = None
     temperature: Any = None
     stream_options: msgspec.Raw = msgspec.Raw()
-    response_format: msgspec.Raw = msgspec.Raw()
-    tool_choice: msgspec.Raw = msgspec.Raw()
-    tools: msgspec.Raw = msgspec.Raw()
     messages: msgspec.Raw = msgspec.Raw()
     system: msgspec.Raw = msgspec.Raw()
     instructions: msgspec.Raw = msgspec.Raw()
@@ -88,6 +84,7 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 _CHAT: Final = msgspec.json.Decoder(_Chat)
 _TOOL: Final = msgspec.json.Decoder(_Tool)
 _TYPED: Final = msgspec.json.Decoder(str | _Typed)
+_VALUE: Final = msgspec.json.Decoder(Any)
 _METADATA: Final = msgspec.json.Decoder(dict[str, Any])
 _STREAM_OPTIONS: Final = msgspec.json.Decoder(_StreamOptions)
 
@@ -245,7 +242,7 @@ def received(
         path=path,
         stream=read.stream is True,
         include_usage=_asks_usage(read.stream_options),
-        n=_count(read.n) or 1,
+        n=_count(turns.decode(_VALUE, read.n, None)) or 1,
         max_tokens=_max_tokens(read),
         temperature=_temperature(read.temperature),
         parameters=given(read),

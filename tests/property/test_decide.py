@@ -147,7 +147,7 @@ def test_a_capable_backend_always_precedes_an_incapable_one(
     decision = planned(ask(states, by, draw, **request))
     asked = features(**request)
     known = {one.backend.name: one for one in states}
-    able = [incapable(known[name], asked) is None for name in order(decision)]
+    able = [incapable(known[name], asked, NOW) is None for name in order(decision)]
     assert able == sorted(able, reverse=True)
     usable = [
         one.backend.name
@@ -156,7 +156,7 @@ def test_a_capable_backend_always_precedes_an_incapable_one(
         and decision.target in ("", one.backend.target)
         and any(selects(selector, one.backend) for selector in by.prefer)
         and unavailable(one, NOW) is None
-        and incapable(one, asked) is None
+        and incapable(one, asked, NOW) is None
     ]
     assert not usable or able[0]
     assert set(usable) <= set(order(decision))

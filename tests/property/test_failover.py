@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.core.budget import Budget
 from gateway.core.decide import Candidate, Decision
 from gateway.core.failover import FINAL, ONCE, GiveUp, Try, next_step, retryable, rule
-from tests.factories import attempt
+from tests.factories import attempt, state
 
 if TYPE_CHECKING:
     from gateway.core.outcome import Attempt
@@ -22,6 +22,7 @@ FAILURES = st.one_of(
     st.sampled_from([400, 404, 429, 500, 502, 503, 504]).map(lambda status: (f"status:{status}", status)),
 )
 DOWN = frozenset("gh")
+FLEET = {name: state(name, flags=name, healthy=name not in DOWN) for name in "abcdefgh"}
 PLANS = st.builds(
     lambda names, most: Decision(
         "all",
@@ -53,7 +54,7 @@ def step(
         delivered=delivered,
         now=now,
         deadline=deadline,
-        available=lambda name: name not in DOWN,
+        state=FLEET.get,
         budget=Budget(99.0, at=now),
     )
 

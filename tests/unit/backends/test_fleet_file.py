@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from backends.fleet_file import read_fleet, write_fleet
 from backends.spec import LaunchSpec, from_section, to_section
+from gateway.core.features import PARAMETERS
 from gateway.core.fleet import METHODS
 from gateway.policy.load import Invalid, load_fleet
 from gateway.policy.machine import GpusSection, LaunchSection
@@ -49,7 +50,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "method": st.sampled_from(METHODS[1:]),
     "draft_tokens": COUNTS,
     "draft": st.none() | TEXT,
-    "refuses": st.none() | st.lists(TEXT, max_size=3),
+    "refuses": st.none() | st.lists(st.sampled_from(PARAMETERS), max_size=3),
     "max_in_flight": COUNTS,
     "max_model_len": st.none() | COUNTS,
     "labels": st.dictionaries(TEXT, TEXT, max_size=3),

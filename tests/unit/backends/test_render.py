@@ -117,7 +117,8 @@ def test_a_fleet_file_is_read_as_it_was_written(name: str) -> None:
     assert isinstance(loaded, Loaded)
     assert not loaded.warnings
     for backend, spec in itertools.zip_longest(loaded.value.backends, specs):
-        assert backend.refuses == frozenset(spec.known.refuses)
+        tools = set() if "enable-auto-tool-choice" in spec.args or not spec.args else {"tools"}
+        assert backend.refuses == tools | {*spec.known.refuses}
 
 
 def test_a_bad_fleet_file_is_told() -> None:
@@ -222,6 +223,15 @@ def test_compose_hands_in_folders_of_checkpoints(tmp_path: Path, monkeypatch: py
         "a: no other machine has the folder models/target; name an id, or a folder of the claim in /models"
     )
     assert "/models/x" in manifests.kubernetes([LaunchSpec("a", "/models/x", "t")], "rocm")
+
+
+def test_pods_get_no_variables_named_after_services() -> None:
+    # The Service of a server called vllm would set VLLM_PORT to its address, with which vLLM does not start.
+    deployment, service = YAML(typ="safe").load_all(
+        manifests.kubernetes([LaunchSpec("vllm", "t", "t")], "rocm")
+    )
+    assert service["metadata"]["name"] == "vllm"
+    assert deployment["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
 def test_ids_and_addresses_are_no_folders() -> None:

@@ -13,6 +13,7 @@ from gateway.core.failover import (
     FINAL,
     LATE,
     ONCE,
+    REFUSED,
     RULES,
     UNSENT,
     GiveUp,
@@ -22,15 +23,23 @@ from gateway.core.failover import (
     rule,
 )
 from gateway.core.outcome import PHASES
-from tests.factories import attempt
+from tests.factories import attempt, state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
+    from gateway.core.fleet import BackendState
     from gateway.core.outcome import Attempt
 
 PLENTY = Budget(10.0, at=0.0)
 SPENT = Budget(0.0, at=0.0)
+FLEET = {name: state(name) for name in "abcd"}
+KINDS = {
+    "a": state("a", method="ngram", draft_tokens=3),
+    "b": state("b", method="eagle3", draft_tokens=3),
+    "c": state("c"),
+    "d": state("d", method="ngram", draft_tokens=7),
+}
 
 
 def plan(*names: str, max_attempts: int = 3) -> Decision:
@@ -47,7 +56,7 @@ def step(
     delivered: bool = False,
     resumable: bool = False,
     now: float = 0.0,
-    available: Callable[[str], bool] = lambda _: True,
+    fleet: Mapping[str, BackendState] = FLEET,
     budget: Budget = PLENTY,
 ) -> str:
     """Which backend is next, or why none is."""
@@ -58,7 +67,7 @@ def step(
         resumable=resumable,
         now=now,
         deadline=60.0,
-        available=available,
+        state=fleet.get,
         budget=budget,
     )
     return f"gives up: {found.why}" if isinstance(found, GiveUp) else found.backend
@@ -77,7 +86,7 @@ def status(code: int, backend: str = "a") -> Attempt:
         "protocol": (ELSEWHERE,) * 5,
         "ended_early": (ELSEWHERE,) * 5,
         "error_event": (ONCE,) * 5,
-        "error_event:4xx": (FINAL,) * 5,
+        "error_event:4xx": (REFUSED,) * 5,
         "timeout:first_byte": (ONCE,) * 5,
         "timeout:idle": (ONCE,) * 5,
         "timeout:total": (LATE, LATE, LATE, FINAL, FINAL),
@@ -95,8 +104,9 @@ def test_the_rule_of_each_failure_in_each_phase(error: str, expected: tuple[Rule
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (400, FINAL), (401, FINAL), (404, FINAL), (405, FINAL), (408, FINAL), (413, FINAL), (422, FINAL),
-        (429, ASIDE), (500, ONCE), (501, FINAL), (502, ELSEWHERE), (503, ELSEWHERE), (504, ELSEWHERE), (520, ONCE),
+        (400, REFUSED), (401, FINAL), (403, FINAL), (404, REFUSED), (405, FINAL), (408, FINAL), (409, FINAL),
+        (413, REFUSED), (422, REFUSED), (429, ASIDE), (500, ONCE), (501, REFUSED), (502, ELSEWHERE),
+        (503, ELSEWHERE), (504, ELSEWHERE), (520, ONCE),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("phase", PHASES)
@@ -124,8 +134,9 @@ def test_after_a_failure_comes_the_next_one_that_was_not_tried() -> None:
 
 
 def test_one_that_may_get_no_requests_any_more_is_passed_over() -> None:
-    assert step(plan("a", "b", "c"), attempt("a"), available=lambda name: name != "b") == "c"
-    assert step(plan("a", "b"), attempt("a"), available=lambda name: name != "b") == "gives up: exhausted"
+    fleet = FLEET | {"b": state("b", healthy=False)}
+    assert step(plan("a", "b", "c"), attempt("a"), fleet=fleet) == "c"
+    assert step(plan("a", "b"), attempt("a"), fleet=fleet) == "gives up: exhausted"
 
 
 def test_what_was_delivered_cannot_be_tried_again() -> None:
@@ -159,12 +170,32 @@ def test_going_on_takes_from_the_budget() -> None:
     assert step(plan("a", "b"), broken, delivered=True, resumable=True, budget=SPENT) == "gives up: budget"
 
 
-def test_an_answer_about_the_request_is_final() -> None:
-    assert step(plan("a", "b"), status(400)) == "gives up: not_retryable"
+def test_an_answer_about_the_caller_is_final() -> None:
+    assert step(plan("a", "b"), status(401), fleet=KINDS) == "gives up: not_retryable"
 
 
 def test_only_the_last_attempt_says_whether_to_go_on() -> None:
-    assert step(plan("a", "b", "c"), attempt("a"), status(404, "b")) == "gives up: not_retryable"
+    assert step(plan("a", "b", "c"), attempt("a"), status(401, "b")) == "gives up: not_retryable"
+
+
+def test_what_one_kind_refuses_goes_to_other_kinds_the_baseline_first() -> None:
+    decision = plan("a", "d", "b", "c", max_attempts=9)
+    assert step(decision, status(400), fleet=KINDS, budget=SPENT) == "c"
+    assert step(decision, status(400), status(422, "c"), fleet=KINDS) == "b"
+    assert step(decision, status(400), attempt("c"), fleet=KINDS) == "b"
+    assert (
+        step(decision, status(400), status(422, "c"), status(501, "b"), fleet=KINDS) == "gives up: exhausted"
+    )
+    assert step(plan("a", "b"), status(400)) == "gives up: exhausted"
+
+
+def test_one_that_has_left_the_fleet_is_of_no_kind() -> None:
+    assert step(plan("a", "b", "c"), status(400), fleet={"b": KINDS["b"]}) == "b"
+
+
+def test_a_refusal_of_what_was_delivered_is_final() -> None:
+    found = step(plan("a", "c"), status(400), delivered=True, resumable=True, fleet=KINDS)
+    assert found == "gives up: not_retryable"
 
 
 def test_what_the_request_may_have_caused_is_tried_once_more() -> None:
@@ -223,7 +254,7 @@ def test_a_step_says_whether_it_takes_from_the_budget(failures: list[str], costs
         delivered=False,
         now=0.0,
         deadline=1.0,
-        available=lambda _: True,
+        state=FLEET.get,
         budget=PLENTY,
     )
     assert found == Try("abc"[len(made)], costs)

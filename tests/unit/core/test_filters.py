@@ -7,6 +7,7 @@ import pytest
 from gateway.core import reasons
 from gateway.core.breaker import Breaker
 from gateway.core.filters import CHARS_PER_TOKEN_AT_MOST, incapable, unavailable
+from gateway.core.refused import Refused, shape_of
 from tests.factories import features, state
 
 NOW = 100.0
@@ -55,17 +56,19 @@ def test_unhealthy_weighs_more_than_full() -> None:
 
 
 def test_a_server_that_refuses_nothing_takes_every_parameter() -> None:
-    assert incapable(state(), features(parameters=frozenset({"min_p", "seed"}))) is None
+    assert incapable(state(), features(parameters=frozenset({"min_p", "seed"})), NOW) is None
 
 
 def test_a_refused_parameter_is_named() -> None:
     one = state(refuses=frozenset({"min_p", "logit_bias", "seed"}))
-    no = incapable(one, features(parameters=frozenset({"min_p", "logit_bias", "top_k"})))
+    no = incapable(one, features(parameters=frozenset({"min_p", "logit_bias", "top_k"})), NOW)
     assert no == (reasons.REFUSES_PARAMETER, "refuses logit_bias, min_p")
 
 
 def test_a_parameter_that_is_not_refused_does_no_harm() -> None:
-    assert incapable(state(refuses=frozenset({"min_p"})), features(parameters=frozenset({"seed"}))) is None
+    assert (
+        incapable(state(refuses=frozenset({"min_p"})), features(parameters=frozenset({"seed"})), NOW) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,9 +87,18 @@ def test_a_parameter_that_is_not_refused_does_no_harm() -> None:
 def test_only_what_certainly_passes_the_context_length_is_out(
     prompt_chars: int, max_tokens: int | None, fits: bool
 ) -> None:
-    no = incapable(state(max_model_len=100), features(prompt_chars=prompt_chars, max_tokens=max_tokens))
+    no = incapable(state(max_model_len=100), features(prompt_chars=prompt_chars, max_tokens=max_tokens), NOW)
     assert no == (None if fits else (reasons.CONTEXT_TOO_LONG, "prompt and answer need more than 100 tokens"))
 
 
 def test_an_unknown_context_length_stops_nothing() -> None:
-    assert incapable(state(max_model_len=None), features(prompt_chars=10**9, max_tokens=10**9)) is None
+    assert incapable(state(max_model_len=None), features(prompt_chars=10**9, max_tokens=10**9), NOW) is None
+
+
+def test_what_it_turned_out_to_refuse_is_not_sent_to_it_for_a_time() -> None:
+    asked = features(parameters=frozenset({"tools"}))
+    one = replace(state(), refused={shape_of(asked): Refused(2, NOW + 30.0)})
+    words = "refused the last 2 such requests, next trial in 30 s"
+    assert incapable(one, asked, NOW) == (reasons.REFUSES_PARAMETER, words)
+    assert incapable(one, features(), NOW) is None
+    assert incapable(one, asked, NOW + 30.0) is None

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from gateway.core.fleet import REFUSED_WITH_DRAFT
 from gateway.core.policy import Match, Selector, WeightedScorer
 from gateway.policy.compile import Fleet, backend, match, revision, route, selector
@@ -15,6 +17,29 @@ def test_what_a_server_refuses_follows_its_method_unless_said() -> None:
     assert backend(section(method="mtp", draft_tokens=3), {}).refuses == REFUSED_WITH_DRAFT
     assert backend(section(method="mtp", draft_tokens=3, refuses=[]), {}).refuses == frozenset()
     assert backend(section(refuses=["logprobs"]), {}).refuses == {"logprobs"}
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({}, set()),
+        ({"dtype": "float16"}, {"tools"}),
+        ({"enable-auto-tool-choice": True}, set()),
+        ({"enable_auto_tool_choice": True, "max_logprobs": 0}, {"top_logprobs", "prompt_logprobs"}),
+        ({"enable-auto-tool-choice": False, "max-logprobs": 5}, {"tools"}),
+    ],
+)
+def test_what_a_server_refuses_follows_from_its_flags(args: dict[str, object], expected: set[str]) -> None:
+    assert backend(section(launch={"args": args}), {}).refuses == expected
+    assert backend(section(launch={"args": args}, refuses=["n"]), {}).refuses == {"n"}
+
+
+def test_servers_with_other_flags_are_of_another_kind() -> None:
+    kinds = {
+        backend(section(launch={"args": args}), {}).kind
+        for args in ({}, {"dtype": "float16"}, {"dtype": "bfloat16"}, {"dtype": "bfloat16"})
+    }
+    assert len(kinds) == 3
 
 
 def test_a_key_comes_from_the_environment() -> None:

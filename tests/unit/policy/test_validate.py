@@ -41,6 +41,10 @@ BACKEND = "name: a\nurl: http://h:1\nmodel: m/x\n"
             "max_in_flight: 0",
             (4, 16, "max_in_flight", "0 is out of range", "it should be greater than or equal to 1"),
         ),
+        (
+            "refuses: [tools, toolz]",
+            (4, 18, "refuses[1]", "there is no parameter 'toolz'", "did you mean 'tools'?"),
+        ),
         ("refuses: min_p", (4, 10, "refuses", "this is the text 'min_p'", "write a list, such as [a, b]")),
         (
             "labels: [a]",

@@ -83,6 +83,7 @@ def test_reads_a_chat_request() -> None:
         n=2,
         max_tokens=10,
         temperature=0.0,
+        parameters=frozenset({"n"}),
         turns=(Turn("system", "Be kind.", 8), Turn("user", "Hi", 2)),
     )
 
@@ -313,7 +314,7 @@ def test_reads_the_lower_limit_of_tokens(limits: dict[str, Any], expected: int |
 
 def test_strange_numbers_and_flags_are_left_to_the_backend() -> None:
     found = read(stream="yes", n="two", temperature="hot", metadata=[1])
-    assert found == RequestView(endpoint="chat", model="")
+    assert found == RequestView(endpoint="chat", model="", parameters=frozenset({"n"}))
     assert read(temperature=10**400).temperature is None
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.wire.parameters import PARAMETERS, Parameters, given
+from gateway.core.features import PARAMETERS
+from gateway.wire.parameters import Parameters, given
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,10 @@ from gateway.wire.parameters import PARAMETERS, Parameters, given
             {"structured_outputs", "guided_choice"},
         ),
         ({"min_p": 0, "logit_bias": {}, "stop": [], "guided_regex": "", "presence_penalty": 0.0}, set()),
+        ({"n": 2, "tools": [{"type": "function"}], "tool_choice": "auto"}, {"n", "tools", "tool_choice"}),
+        ({"response_format": {"type": "json_object"}}, {"response_format"}),
+        ({"n": 1, "tools": [], "tool_choice": "none", "response_format": {"type": "text"}}, set()),
+        ({"chat_template": "{{x}}", "prompt_embeds": "AAAA"}, {"chat_template", "prompt_embeds"}),
         ({"min_p": None, "seed": None, "logprobs": None}, set()),
     ],
 )
@@ -29,3 +34,7 @@ def test_names_the_parameters_that_say_something(body: dict[str, Any], expected:
     read = msgspec.json.decode(msgspec.json.encode(body), type=Parameters)
     assert given(read) == expected
     assert expected <= set(PARAMETERS)
+
+
+def test_every_parameter_of_the_core_is_read() -> None:
+    assert Parameters.__struct_fields__ == PARAMETERS
