@@ -113,9 +113,11 @@ class Pipe:
         Returns:
             That, the same for a part that is framed as a chunk already, and whether the body is in chunks.
         """
-        write, flow, protocol = self._transport.write, self._flow, self._protocol
+        write, flow, protocol, cycle = self._transport.write, self._flow, self._protocol, self._cycle
 
         def pour_framed(data: bytes) -> bool:
+            if cycle.disconnected:  # chunks may come before the exchange has heard of it
+                return True
             write(data)
             if flow.write_paused:
                 protocol.held_back.add(self)

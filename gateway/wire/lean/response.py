@@ -156,25 +156,27 @@ class LeanResponse:
     # What the connection calls.
 
     def feed(self, data: bytes) -> None:
-        """Read bytes as they arrive."""
-        if self._between:
-            framed = self._framed
-            if (framed is not None and framed(data)) or self._passes_the_parser(data):
+        """Read bytes as they arrive; what a sink raises is for who waits for the answer, not for the loop."""
+        try:
+            if self._between:
+                framed = self._framed
+                if (framed is not None and framed(data)) or self._passes_the_parser(data):
+                    return
+            if self._done or self._error is not None:
+                self._keep = False
                 return
-        if self._done:
-            self._keep = False
-            return
-        if self._error is not None:
-            return
-        fault = self._parse(data)
-        if self._sink is None:
-            if self._size > BUFFER_LIMIT and not self._paused:
-                self.pause()
-        elif self._parts:
-            self._deliver(self._sink, self._take())
-        if fault:
-            self._fail(UpstreamError("headers" if self.status else "sent", "protocol", fault))
-        if self._news():
+            fault = self._parse(data)
+            if self._sink is None:
+                if self._size > BUFFER_LIMIT and not self._paused:
+                    self.pause()
+            elif self._parts:
+                self._sink(self._take())
+            if fault:
+                self._fail(UpstreamError("headers" if self.status else "sent", "protocol", fault))
+            if self._news():
+                self._wake()
+        except Exception as error:  # noqa: BLE001 - raised by head(), body() or pipe()
+            self._fail(error)
             self._wake()
 
     def _passes_the_parser(self, data: bytes) -> bool:
@@ -186,7 +188,7 @@ class LeanResponse:
         size = len(data) - line - 4
         if not (size > 0 <= line and data.endswith(b"\r\n") and data[:line] == b"%x" % size):
             return False
-        self._deliver(sink, data[line + 2 : -2])
+        sink(data[line + 2 : -2])
         return True
 
     def _parse(self, data: bytes) -> str:
@@ -225,13 +227,6 @@ class LeanResponse:
 
     def _ends_with_connection(self) -> bool:
         return not any(name in {b"content-length", b"transfer-encoding"} for name, _ in self.headers)
-
-    def _deliver(self, sink: Sink, data: bytes) -> None:
-        try:
-            sink(data)
-        except Exception as error:  # noqa: BLE001 - the caller of pipe() gets it
-            self._fail(error)
-            self._wake()
 
     def _fail(self, error: Exception) -> None:
         self._between = False

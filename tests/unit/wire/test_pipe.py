@@ -179,6 +179,24 @@ async def test_a_client_that_leaves_is_told_of_once():
     assert told == [1]
 
 
+async def test_what_is_poured_when_the_connection_is_gone_goes_into_the_void():
+    """A backend's chunk may come between the end of the connection and that of the exchange."""
+    app = Piping()
+    async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):
+        _, writer = await begin(app, port)
+        app.pipe.write(b"one")
+        pour, pour_framed, _ = app.pipe.pouring()
+        (protocol,) = protocols.made
+        writer.transport.abort()
+        while protocol in protocol.connections:  # noqa: ASYNC110 - lets the others run
+            await asyncio.sleep(0)
+        assert app.pipe.write(b"two")
+        assert pour(b"three")
+        assert pour_framed(b"4\r\nfour\r\n")
+        app.pipe.finish(b"")
+        app.end.set()
+
+
 async def test_who_no_longer_asks_is_not_told():
     app, told = Piping(), []
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):

@@ -439,6 +439,21 @@ async def test_a_sink_that_fails_at_the_last_part_is_heard_of():
     assert connection.calls == ["abort"]
 
 
+async def test_what_is_raised_by_who_takes_chunks_with_their_framing_is_raised_by_the_pipe():
+    connection, response = reader()
+    response.feed(CHUNKED + b"1\r\na\r\n")
+
+    def framed(chunk):
+        raise KeyError(chunk)
+
+    piping = response.pipe([].append, framed)
+    piping.send(None)
+    response.feed(b"1\r\nb\r\n")
+    with pytest.raises(KeyError):
+        piping.send(None)
+    assert connection.calls == ["abort"]
+
+
 async def test_nothing_is_read_after_a_fault():
     _, response = reader()
     response.feed(CHUNKED + b"1\r\na\r\nzz\r\n")
