@@ -80,6 +80,7 @@ class Machine:
         env: Environment in which checkpoints are looked up.
         trouble: Why GPUs are not known though there is a tool to ask, in words.
         features: Of its processor, as Linux names them; empty where they are not known.
+        volumes: Beginnings of paths that it has and this machine need not have.
     """
 
     platform: Platform
@@ -90,6 +91,7 @@ class Machine:
     env: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
     features: frozenset[str] = frozenset()
+    volumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

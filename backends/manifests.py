@@ -31,7 +31,8 @@ IMAGES: Final[dict[str, str]] = {
 """The usual image of a platform."""
 
 _ANYWHERE: Final = "0.0.0.0"
-_MODELS: Final = "/models"
+MODELS: Final = "/models"
+"""Where a container has its models."""
 _KEYS: Final = "vllm-keys"
 """Secret that holds the servers' keys by the names of their variables."""
 _TLS: Final = ("ssl-certfile", "ssl-keyfile", "ssl-ca-certs")
@@ -107,11 +108,11 @@ def _service(spec: LaunchSpec, platform: Platform, gpus: tuple[int, ...]) -> dic
         "environment": {
             **{name: _literal(value) for name, value in env.items()},
             **({API_KEY: f"${{{variable}:?}}"} if (variable := key_from(spec)) else {}),
-            "HF_HOME": _MODELS,
+            "HF_HOME": MODELS,
         },
         "ports": [f"127.0.0.1:{spec.port}:{spec.port}"],
         "volumes": [
-            f"${{HF_HOME:-./models}}:{_MODELS}",
+            f"${{HF_HOME:-./models}}:{MODELS}",
             *(f"{place}:{place}:ro" for place in map(_literal, (*folders.values(), *files.values()))),
         ],
         "ipc": "host",
@@ -155,16 +156,16 @@ def kubernetes(specs: Sequence[LaunchSpec], platform: Platform) -> str:
     documents: list[Any] = []
     for spec in specs:
         for folder in _folders(spec):
-            if not folder.startswith(f"{_MODELS}/"):
+            if not folder.startswith(f"{MODELS}/"):
                 wrong = f"no other machine has the folder {folder}"
                 raise NotRenderableError(
-                    f"{spec.name}: {wrong}; name an id, or a folder of the claim in {_MODELS}"
+                    f"{spec.name}: {wrong}; name an id, or a folder of the claim in {MODELS}"
                 )
         for file in _tls_files(spec).values():
-            if not file.startswith(f"{_MODELS}/"):
+            if not file.startswith(f"{MODELS}/"):
                 wrong = f"no other machine has the file {file}"
                 raise NotRenderableError(
-                    f"{spec.name}: {wrong}; name one of the claim in {_MODELS}, or leave TLS to the cluster"
+                    f"{spec.name}: {wrong}; name one of the claim in {MODELS}, or leave TLS to the cluster"
                 )
         documents += (_deployment(spec, platform, names[spec.name]), _kube_service(spec, names[spec.name]))
     return "---\n".join(map(to_yaml, documents))
@@ -212,7 +213,7 @@ def _labels(spec: LaunchSpec, name: str) -> dict[str, str]:
 def _deployment(spec: LaunchSpec, platform: Platform, name: str) -> dict[str, Any]:
     words = arguments(spec, host=_ANYWHERE)
     words[words.index("--port") + 1] = str(_PORT)
-    env = {**environment(spec, platform), "HF_HOME": _MODELS}
+    env = {**environment(spec, platform), "HF_HOME": MODELS}
     keys = [variable] if (variable := key_from(spec)) else []
     secure = {"scheme": "HTTPS"} if spec.scheme == "https" else {}
     health = {"httpGet": {"path": "/health", "port": "http", **secure}}
@@ -232,7 +233,7 @@ def _deployment(spec: LaunchSpec, platform: Platform, name: str) -> dict[str, An
         "startupProbe": {**health, "periodSeconds": 10, "failureThreshold": _MINUTES_TO_START * 6},
         "readinessProbe": {**health, "periodSeconds": 5},
         "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 6},
-        "volumeMounts": [{"name": "models", "mountPath": _MODELS}, {"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108 - not a temporary file
+        "volumeMounts": [{"name": "models", "mountPath": MODELS}, {"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108 - not a temporary file
     }
     resource = {"rocm": "amd.com/gpu", "cuda": "nvidia.com/gpu"}.get(platform)
     if resource is not None:
@@ -249,6 +250,8 @@ def _deployment(spec: LaunchSpec, platform: Platform, name: str) -> dict[str, An
             "template": {
                 "metadata": {"labels": _labels(spec, name)},
                 "spec": {
+                    # Of a Service called vllm it would make VLLM_PORT, which vLLM reads as a number.
+                    "enableServiceLinks": False,
                     "terminationGracePeriodSeconds": 60,
                     "containers": [container],
                     "volumes": [

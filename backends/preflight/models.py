@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backends.checkpoint import UnreadableCheckpointError, find
@@ -33,6 +34,9 @@ def check_models(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     for role, name in (("target", spec.target), ("draft", spec.draft if spec.takes_draft else None)):
         found[role] = None
         if not name:
+            continue
+        if name.startswith(machine.volumes) and not Path(name).exists():
+            yield from _unread(spec, role, name)
             continue
         try:
             found[role] = checkpoint = find(name, {**machine.env, **spec.env})

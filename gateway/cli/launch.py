@@ -105,7 +105,7 @@ def launch(
     specs = _specs(recipe, methods, fleet, port)
     if show is not None:
         target: Platform = platform.value if platform else "rocm"
-        _report(findings := _findings_anywhere(specs, target), as_json=False)
+        _report(findings := _findings_anywhere(specs, target, show), as_json=False)
         if any(not one.warning for one in findings):
             raise typer.Exit(NOT_RIGHT)
         typer.echo(_shown(show, specs, target, python or "python3"), nl=False)
@@ -222,12 +222,14 @@ def _machine(answer: Answer | None, platform: Platform | None) -> Machine:
     )
 
 
-def _findings_anywhere(specs: Sequence[LaunchSpec], platform: Platform) -> list[Finding]:
+def _findings_anywhere(specs: Sequence[LaunchSpec], platform: Platform, show: Printed) -> list[Finding]:
     """What is wrong with a fleet on whatever machine it will run."""
+    from backends import manifests
     from backends.machine import Machine
     from backends.preflight import preflight
 
-    anywhere = Machine(platform, is_here=lambda _host: True, env=os.environ)
+    claim = (f"{manifests.MODELS}/",) if show is Printed.KUBERNETES else ()
+    anywhere = Machine(platform, is_here=lambda _host: True, env=os.environ, volumes=claim)
     return [one for one in preflight(specs, anywhere) if not one.unchecked]
 
 

@@ -1105,6 +1105,18 @@ def test_a_checkpoint_is_named_once_for_all_its_servers() -> None:
     assert [one.server for one in findings if one.unchecked] == ["base"]
 
 
+def test_what_a_volume_elsewhere_holds_is_not_checked(tmp_path: Path) -> None:
+    elsewhere = replace(MACHINE, volumes=(f"{tmp_path}/",))
+    spec = server("none", target=f"{tmp_path}/target")
+    (finding,) = preflight([spec], elsewhere)
+    assert finding.unchecked
+    assert str(finding).startswith(
+        f"s: not checked: the target {tmp_path}/target has no config.json on this machine"
+    )
+    checkpoint(tmp_path / "target", {**TARGET, "num_attention_heads": "6"})
+    assert "num_attention_heads is '6'" in "".join(map(str, preflight([spec], elsewhere)))
+
+
 def test_a_secret_in_a_flag_is_not_said_again() -> None:
     spec = server(
         "none",

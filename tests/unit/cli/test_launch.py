@@ -151,6 +151,28 @@ def test_what_starts_a_fleet_is_printed(what: str) -> None:
         assert list(YAML(typ="safe", pure=True).load_all(done.stdout))
 
 
+def test_folders_of_the_claim_are_not_looked_for_here(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(
+        "version: 1\nbackends:\n"
+        "  - {name: base, url: 'http://127.0.0.1:8101', model: /models/qwen3-8b}\n"
+        "  - {name: fast, url: 'http://127.0.0.1:8102', model: /models/qwen3-8b, method: dflash, draft_tokens: 7,\n"
+        "     draft: /models/dflash}\n"
+    )
+    done = run("--fleet", str(file), "--print", "kubernetes")
+    assert (done.exit_code, done.stderr) == (0, "")
+    words = [
+        pod["spec"]["template"]["spec"]["containers"][0]["args"]
+        for pod in YAML(typ="safe", pure=True).load_all(done.stdout)
+        if pod["kind"] == "Deployment"
+    ]
+    assert [one[0] for one in words] == ["/models/qwen3-8b"] * 2
+    assert '"model": "/models/dflash"' in " ".join(words[1])
+    done = run("--fleet", str(file), "--print", "compose")
+    assert done.exit_code == 1
+    assert "the target cannot be read: there is no folder /models/qwen3-8b" in done.stderr
+
+
 def test_a_bad_fleet_file_is_told_where(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text(

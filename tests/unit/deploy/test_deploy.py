@@ -197,3 +197,15 @@ def test_the_simulated_servers_ports_are_those_of_the_fleet() -> None:
     assert {one.url.split("//")[1].split(":")[0] for one in loaded.value.backends} == {
         service["metadata"]["name"]
     }
+
+
+def test_pods_get_no_variables_named_after_services() -> None:
+    # A Service named specroute would set SPECROUTE_PORT to its address, which is none of our ports.
+    pods = [
+        document["spec"]["template"]["spec"]
+        for path in YAMLS
+        for document in documents(path)
+        if document.get("kind") == "Deployment"
+    ]
+    assert len(pods) == 2
+    assert all(pod["enableServiceLinks"] is False for pod in pods)
