@@ -112,6 +112,7 @@ class Gateway:
         self._acceptance = Acceptance(
             window=settings.counter_window,
             lag=settings.counter_lag,
+            alone=settings.workers == 1,
             open_since=lambda backend: open_since(self._relay.running, backend),
             on_restart=self._restarted,
         )

@@ -31,7 +31,7 @@ class Settings(BaseSettings):
     counter_lag: float = Field(
         default=60.0,
         ge=0,
-        description="seconds after which such a window is compared with its requests; longer than most take",
+        description="seconds after which such a window is compared with its requests; it waits for their end",
     )
     probe_interval: float = Field(
         default=1.0, gt=0, description="seconds between two probes of a backend's /health and /v1/models"

@@ -31,7 +31,7 @@ OTHERS: Final = ""
 """Stands for requests that did not come through this gateway."""
 
 _UNTOLD: Final = "?"
-"""Stands for tokens of which nobody can say whether requests of ours that broke off or others' had them."""
+"""Stands for tokens that may be of our requests that broke off, of other workers' requests, or of others'."""
 
 _ALARM: Final = 3
 """Stretches in a row that must disagree before it counts."""
@@ -127,6 +127,7 @@ class Acceptance:
         *,
         window: float = 10.0,
         lag: float = 60.0,
+        alone: bool = True,
         open_since: Callable[[str], float] = lambda _name: math.inf,
         on_restart: Callable[[str], None] = lambda _name: None,
     ) -> None:
@@ -135,12 +136,14 @@ class Acceptance:
         Args:
             window: Seconds of the windows that counters are compared over.
             lag: Seconds after which a window is judged at the earliest.
+            alone: Whether all requests of this gateway are seen here; other workers' are not.
             open_since: When the oldest request was sent to a backend that has not ended: what it decoded, it
                 tells when it ends, and windows wait for that.
             on_restart: Called with the name of a backend whose server was started anew.
         """
         self._window = window
         self._lag = lag
+        self._alone = alone
         self._open_since = open_since
         self._on_restart = on_restart
         self._servers: dict[str, _Server] = {}
@@ -209,7 +212,7 @@ class Acceptance:
             return
         tokens: dict[str, float] = {}
         first, accepted, opening, closing = 0.0, 0.0, 0.0, 0.0
-        told = whole = True
+        told, whole = True, self._alone
         for span in server.spans:
             share = span.share(window)
             if share > 0:

@@ -331,6 +331,22 @@ def test_a_request_that_generates_nothing_hides_nothing() -> None:
     assert dict(served.acceptance.mismatches()) == {"b": pytest.approx(0.0, abs=0.01)}
 
 
+def test_what_other_workers_of_this_gateway_send_is_no_other_peoples_work(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = Served(alone=False)
+    served.scrape()
+    for second in range(30):
+        for number in range(10):
+            mine = number >= second % 7
+            served.answer("math", 4 if mine else 2, ours=mine)
+        served.scrape()
+    assert served.known()["math", "counters"].mean_accepted_length == pytest.approx(4.0, rel=0.03)
+    assert set(served.acceptance.as_json()["b"]) == {"math"}
+    assert list(served.acceptance.mismatches()) == []
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("changes", [{"phase": "connect"}, {"status": 503}])
 def test_an_attempt_that_generated_nothing_hides_nothing(changes: dict[str, Any]) -> None:
     served = Served()
