@@ -20,11 +20,9 @@ MOST: Final = 256
 _BATCHES: Final = np.unique(np.round(2.0 ** np.arange(0.0, 8.01, 0.25)))
 """Batches at which sums are kept, four an octave: step times bend on the scale of factors."""
 
-X: Final = np.log2(_BATCHES)
-"""Binary logarithms of the batches at which sums are kept."""
-_PLACES: Final = tuple(X.tolist())
-TABLE_X: Final = np.log2(np.maximum(1.0, np.arange(MOST + 1)))
-"""Binary logarithm of each batch of a step table."""
+_X: Final = np.log2(_BATCHES)
+_PLACES: Final = tuple(_X.tolist())
+_TABLE_X: Final = np.log2(np.maximum(1.0, np.arange(MOST + 1)))
 
 MEMORY: Final = 300.0
 """Requests after which evidence at one batch has lost most of its weight."""
@@ -44,18 +42,20 @@ _SCALES: Final = ((0.5, 4.0), (0.1, 20.0))
 The narrow one finds cliffs, where there is evidence enough."""
 
 _KERNELS: Final = tuple(
-    (np.exp(-(((X[:, None] - X[None, :]) / width) ** 2) / 2.0), weight) for width, weight in _SCALES
+    (np.exp(-(((_X[:, None] - _X[None, :]) / width) ** 2) / 2.0), weight) for width, weight in _SCALES
 )
 
 _DROP: Final = 0.92
 """Part of the step time at a smaller batch below which a step at a larger one is believed to be shorter."""
 
+_ROUNDING: Final = 1e-9
+
 _BORROWED: Final = 5.0
 """Weight, in requests, of what replicas of the same configuration have shown."""
 
 
-def between(batch: float) -> tuple[tuple[int, float], tuple[int, float]]:
-    """The two places in :data:`X` that a batch lies between, each with its share of it."""
+def _between(batch: float) -> tuple[tuple[int, float], tuple[int, float]]:
+    """The two places in ``_X`` that a batch lies between, each with its share of it."""
     x = math.log2(batch) if batch > 1.0 else 0.0
     high = min(max(1, bisect_left(_PLACES, x)), len(_PLACES) - 1)
     low = high - 1
@@ -78,6 +78,38 @@ def rising(table: Sequence[float]) -> tuple[float, ...]:
     return tuple(found)
 
 
+def crowding(table: Sequence[float]) -> tuple[float, ...] | None:
+    """What one more request costs all others, in seconds a step, on an engine whose step times jump.
+
+    All n requests there together take W(n) = n·s(n) a step, and one more costs the others
+    W(n+1) - W(n) - s(n+1). Just past a jump that is little, and a server that got there would stay there,
+    though it had better be below. So it costs at least what the convex envelope of W rises by.
+
+    Args:
+        table: Step table.
+
+    Returns:
+        By requests on the server; None where W is convex, so that the table says it all.
+    """
+    work = [batch * seconds for batch, seconds in enumerate(table)]
+    hull = [0]
+    for at in range(1, len(work)):
+        while len(hull) > 1 and _above(work, hull[-2], hull[-1], at):
+            hull.pop()
+        hull.append(at)
+    if len(hull) == len(work):
+        return None
+    envelope = np.interp(np.arange(len(work)), hull, [work[at] for at in hull])
+    steepest = np.maximum(np.diff(envelope), np.diff(work))
+    return tuple((steepest - np.asarray(table[1:])).tolist())
+
+
+def _above(values: Sequence[float], first: int, middle: int, last: int) -> bool:
+    """Whether the middle one of three points lies above the line through the others, beyond rounding."""
+    line = values[first] + (values[last] - values[first]) * (middle - first) / (last - first)
+    return values[middle] > line * (1.0 + _ROUNDING)
+
+
 @dataclass(slots=True)
 class Curve:
     """Discounted sums of log ratios of step times to a prior's, by batch. Sums of two curves add up.
@@ -96,7 +128,7 @@ class Curve:
 
     def add(self, batch: float, ratio: float, weight: float) -> None:
         """Take in a log ratio of an observed step time to :meth:`expected`, seen at a batch."""
-        for at, share in between(batch):
+        for at, share in _between(batch):
             part = share * weight
             if part > 0.0:
                 keep = 1.0 - part / MEMORY
@@ -145,7 +177,7 @@ class Curve:
             fit = fit + kernel @ (total - weight * fit) / (kernel @ weight + strength)
         prior = np.asarray(self.prior)
         known = np.interp(np.arange(MOST + 1), np.arange(len(prior)), prior)
-        table: NDArray[np.float64] = known * np.exp(self.offset + np.interp(TABLE_X, X, fit))
+        table: NDArray[np.float64] = known * np.exp(self.offset + np.interp(_TABLE_X, _X, fit))
         return table
 
     def relative(self) -> NDArray[np.float64]:
@@ -184,7 +216,7 @@ class Pool:
     @classmethod
     def of(cls, curves: Iterable[Curve]) -> Pool:
         """Add them up."""
-        weight, total = np.zeros(len(X)), np.zeros(len(X))
+        weight, total = np.zeros(len(_X)), np.zeros(len(_X))
         for curve in curves:
             own = np.array(curve.weight)
             weight += own
@@ -195,12 +227,12 @@ class Pool:
 def _tilted(weight: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weighted least squares of the log ratio on 1 and log batch, drawn to zero."""
     everything = float(weight.sum())
-    centre = float((weight * X).sum()) / everything if everything else 0.0
-    x = X - centre
+    centre = float((weight * _X).sum()) / everything if everything else 0.0
+    x = _X - centre
     level = float(total.sum()) / (everything + _LEVEL)
     tilt = float((total * x).sum() - level * (weight * x).sum()) / (float((weight * x * x).sum()) + _TILT)
     seen = np.flatnonzero(weight > SEEN)
     if not len(seen):
-        return np.full(len(X), level)
-    reach = np.clip(X, X[seen[0]] - _REACH, X[seen[-1]] + _REACH)
+        return np.full(len(_X), level)
+    reach = np.clip(_X, _X[seen[0]] - _REACH, _X[seen[-1]] + _REACH)
     return level + tilt * (reach - centre)

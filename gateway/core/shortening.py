@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gateway.core.curve import MEMORY, SEEN, TABLE_X, X, between
+from gateway.core.curve import MEMORY, MOST, SEEN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 WHOLE: Final = 0.95
@@ -45,42 +47,53 @@ def excess(steps_per_token: float, draft_tokens: int, share: float) -> float:
     return length(rate, draft_tokens) / length(rate, share * draft_tokens)
 
 
+def falling(sums: Iterable[tuple[float, float]]) -> list[float]:
+    """Means that never rise, nearest to those of sums and their weights: neighbours that rise are pooled."""
+    pools: list[tuple[float, float, int]] = []
+    for total, weight in sums:
+        pool = (total, weight, 1)
+        while pools and pools[-1][0] * pool[1] < pool[0] * pools[-1][1]:
+            before = pools.pop()
+            pool = (before[0] + pool[0], before[1] + pool[1], before[2] + pool[2])
+        pools.append(pool)
+    return [total / weight for total, weight, count in pools for _ in range(count)]
+
+
 @dataclass(slots=True)
 class Shortening:
-    """Which share of N is drafted a step: discounted sums by batch, at the places of ``curve.X``.
+    """Which share of N is drafted a step: discounted sums for each batch, as an engine switches at one.
 
     Attributes:
         weight: Evidence in requests.
         drafted: Sum of weight times share.
     """
 
-    weight: list[float] = field(default_factory=lambda: [0.0] * len(X))
-    drafted: list[float] = field(default_factory=lambda: [0.0] * len(X))
+    weight: list[float] = field(default_factory=lambda: [0.0] * (MOST + 1))
+    drafted: list[float] = field(default_factory=lambda: [0.0] * (MOST + 1))
 
     def add(self, batch: float, share: float, weight: float) -> None:
         """Take in what a request was drafted, and the mean requests on the server meanwhile."""
-        for at, near in between(batch):
-            part = near * weight
-            keep = 1.0 - part / MEMORY
-            self.weight[at] = keep * self.weight[at] + part
-            self.drafted[at] = keep * self.drafted[at] + part * share
+        at = min(round(batch), MOST)
+        keep = 1.0 - weight / MEMORY
+        self.weight[at] = keep * self.weight[at] + weight
+        self.drafted[at] = keep * self.drafted[at] + weight * share
 
     def table(self, steps_per_token: float, draft_tokens: int) -> NDArray[np.float64]:
         """Factor on steps a token by batch, as in a step table.
 
         Load is what shortens drafts, so they are whole below the smallest batch at which short ones were
-        seen, and beyond the largest as short as there.
+        seen, never longer at a larger one, and beyond the largest as short as there.
 
         Args:
             steps_per_token: Of whole drafts.
             draft_tokens: N.
         """
         seen = [at for at, weight in enumerate(self.weight) if weight > SEEN]
-        shares = [self.drafted[at] / self.weight[at] for at in seen]
+        shares = falling([(self.drafted[at], self.weight[at]) for at in seen])
         logs = [math.log(excess(steps_per_token, draft_tokens, share)) for share in shares]
         if not any(logs):
-            return np.ones(len(TABLE_X))
-        if seen[0] > 0:
+            return np.ones(MOST + 1)
+        if seen[0] > 1:
             seen, logs = [seen[0] - 1, *seen], [0.0, *logs]
-        factors: NDArray[np.float64] = np.exp(np.interp(TABLE_X, X[seen], logs))
+        factors: NDArray[np.float64] = np.exp(np.interp(np.arange(MOST + 1), seen, logs))
         return factors

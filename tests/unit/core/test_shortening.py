@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.learn import LOOKUP, Arm, Learner, Sample, Span
 from gateway.core.predict import SAMPLED, Cell, ServerModel
-from gateway.core.shortening import Shortening, excess, length, rate_of
+from gateway.core.shortening import Shortening, excess, falling, length, rate_of
 
 N = 4
 THETA = 0.25
@@ -40,7 +40,7 @@ def test_drafts_are_whole_below_the_smallest_batch_at_which_short_ones_were_seen
     for _ in range(10):
         short.add(64.0, 0.0, 1.0)
     table = short.table(THETA, N)
-    assert (table[1], table[54], table[64], table[256]) == pytest.approx((1.0, 1.0, 4.0, 4.0))
+    assert (table[1], table[63], table[64], table[256]) == pytest.approx((1.0, 1.0, 4.0, 4.0))
 
 
 def test_between_two_batches_that_were_seen_the_factor_goes_over() -> None:
@@ -49,7 +49,18 @@ def test_between_two_batches_that_were_seen_the_factor_goes_over() -> None:
         short.add(16.0, 1.0, 1.0)
         short.add(64.0, 0.0, 1.0)
     table = short.table(THETA, N)
-    assert (table[16], table[32], table[64]) == pytest.approx((1.0, 2.0, 4.0), rel=1e-3)
+    assert (table[16], table[40], table[64]) == pytest.approx((1.0, 2.0, 4.0))
+
+
+def test_drafts_are_never_longer_under_more_load() -> None:
+    assert falling([(4.0, 4.0), (0.0, 2.0), (1.0, 1.0), (0.0, 1.0)]) == pytest.approx(
+        [1.0, 1 / 3, 1 / 3, 0.0]
+    )
+    short = Shortening()
+    for _ in range(99):
+        short.add(64.0, 0.0, 1.0)
+    short.add(250.0, 1.0, 1.0)
+    assert short.table(THETA, N)[250] == pytest.approx(4.0, rel=0.05), "it was counted, but hardly decoded"
 
 
 def test_an_engine_may_draft_less_even_for_one_request() -> None:
