@@ -41,6 +41,7 @@ class Checkpoint:
         block_size: Tokens of a DFlash or DSpark block.
         target_layers: Layers of the target whose hidden states it reads, from 0.
         target_hidden_size: Width of the target it was made for.
+        target_depth: Layers of that.
         odd: What its config holds where something else is expected, in words.
     """
 
@@ -57,6 +58,7 @@ class Checkpoint:
     block_size: int | None = None
     target_layers: tuple[int, ...] = ()
     target_hidden_size: int | None = None
+    target_depth: int | None = None
     odd: tuple[str, ...] = ()
 
 
@@ -83,6 +85,23 @@ def find(name: str, env: Mapping[str, str]) -> Checkpoint | None:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UnreadableCheckpointError(f"{name}: {why}") from None
     return None if folder is None else _read(name, folder)
+
+
+def default_min_p(name: str, env: Mapping[str, str]) -> float | None:
+    """The min_p that a checkpoint's generation_config.json gives requests; None where it gives none.
+
+    Args:
+        name: Folder or id.
+        env: As of :func:`find`.
+    """
+    try:
+        folder = None if _ELSEWHERE.match(name) else _folder(name, env)
+        text = None if folder is None else (folder / "generation_config.json").read_bytes()[:_LARGEST]
+        given = None if text is None else json.loads(text)
+    except (OSError, ValueError, RuntimeError, RecursionError):
+        return None
+    found = given.get("min_p") if isinstance(given, dict) else None
+    return found if isinstance(found, int | float) else None
 
 
 def _folder(name: str, env: Mapping[str, str]) -> Path | None:
@@ -197,6 +216,7 @@ def parse(name: str, config: Mapping[str, Any]) -> Checkpoint:
             "aux_hidden_state_layer_ids",
         ),
         target_hidden_size=number("target_hidden_size"),
+        target_depth=number("num_target_layers"),
         odd=tuple(dict.fromkeys(read.odd)),
     )  # fmt: skip
 

@@ -70,6 +70,7 @@ told = {
     "methods": sorted(set(flat(speculative.SpeculativeMethod))),
     "modules": [name for name in asked["modules"] if importlib.util.find_spec(name)],
     "refusals": {},
+    "drafting": {},
 }
 targets = {}
 for name, one in asked["configs"].items():
@@ -86,11 +87,11 @@ for name, one in asked["configs"].items():
                 utils = None
             if utils is not None:
                 utils.validate_and_normalize_dynamic_sd_schedule(schedule)
-        speculative.SpeculativeConfig(
+        told["drafting"][name] = speculative.SpeculativeConfig(
             **one["speculative"],
             target_model_config=targets[key],
             target_parallel_config=ParallelConfig(tensor_parallel_size=one["tensor_parallel"]),
-        )
+        ).method
     except Exception as error:
         told["refusals"][name] = str(error)
 for name, words in asked["commands"].items() if parser else ():
@@ -160,7 +161,18 @@ async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
         Finding(name, f"vLLM {engine.version} refuses it: {_short(text)}", "change what it names")
         for name, text in told["refusals"].items()
     )
-    return Answer(engine, (*unparsed, *refused))
+    drafts = told.get("drafting", {})
+    asked = {spec.name: spec.known.engine for spec in specs if spec.name in drafts}
+    others = (
+        Finding(
+            name,
+            f"vLLM {engine.version} takes its draft for one of {method}, in place of {engine_name}",
+            "name the method that the draft is for, or another draft",
+        )
+        for name, engine_name in asked.items()
+        if (method := drafts[name]) != engine_name
+    )
+    return Answer(engine, (*unparsed, *refused, *others))
 
 
 def _config(spec: LaunchSpec) -> dict[str, Any] | None:

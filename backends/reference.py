@@ -59,6 +59,8 @@ def _known(known: Iterable[Method]) -> str:
     for one in known:
         tokens = one.draft_tokens
         sweep = f"{tokens.default}; {', '.join(map(str, tokens.sweep))}" if tokens.sweep else ""
+        if tokens.rule is Rule.HEADS:
+            sweep = "no choice"
         supports = [one.platforms[platform] for platform in _PLATFORMS]
         rows.append(
             (

@@ -7,9 +7,17 @@ HEAD: Final = """\
 
 <!-- Written by `python -m backends.reference` from backends/methods, backends/recipes, backends/evidence. -->
 
-A server of any method is three lines of a backend in `fleet.yaml`:
+A server of any method is three lines of a backend in `fleet.yaml`: the last three here, beside a baseline.
 
 ```yaml
+version: 1
+backends:
+  - name: plain
+    url: http://127.0.0.1:8101
+    model: Qwen/Qwen3-8B
+  - name: dflash7
+    url: http://127.0.0.1:8102
+    model: Qwen/Qwen3-8B
     method: dflash
     draft_tokens: 7
     draft: z-lab/Qwen3-8B-DFlash-b16

@@ -37,7 +37,7 @@ class Rule(StrEnum):
     MULTIPLE = "multiple"
     """Up to the number of layers, or a multiple of it."""
     HEADS = "heads"
-    """At most one token a head."""
+    """One token a head."""
     BELOW_BLOCK = "below_block"
     """At most the block less its anchor."""
     WITHIN_BLOCK = "within_block"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from backends.methods import methods
+from backends.preflight.drafts import check_drafts
 from backends.preflight.environment import check_environment
 from backends.preflight.finding import Finding
 from backends.preflight.flags import check_flags
@@ -13,6 +14,7 @@ from backends.preflight.models import check_models
 from backends.preflight.options import check_options
 from backends.preflight.place import check_fleet
 from backends.preflight.reach import check_reach
+from backends.preflight.serving import check_serving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +38,11 @@ def preflight(specs: Sequence[LaunchSpec], machine: Machine) -> list[Finding]:
         if spec.method in methods():
             findings += check_options(spec, machine)
             findings += check_flags(spec, machine)
+            findings += check_serving(spec, machine)
             findings += check_environment(spec)
             findings += check_reach(spec, machine)
             findings += check_models(spec, machine)
+            findings += check_drafts(spec, machine)
     findings += check_fleet(specs, machine)
     places = {spec.name: place for place, spec in enumerate(specs)}
     return sorted(_once(findings), key=lambda one: places[one.server])

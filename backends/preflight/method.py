@@ -40,6 +40,10 @@ def _support(spec: LaunchSpec, method: Method, machine: Machine) -> Iterator[Fin
         yield Finding(spec.name, f"{name} does not run on {platform}: {support.note}", f"run it on {others}")
         return
     if engine is None:
+        if method.needs is not None and spec.image is None:
+            wrong = f"{name} needs the package {method.needs.module}, which the usual image of vLLM may lack"
+            right = f"add {method.needs.package} to an image of your own and name it in launch.image"
+            yield Finding(spec.name, wrong, right, warning=True)
         return
     if method.engine is not None and method.engine not in engine.methods:
         wrong = f"vLLM {engine.version} has no method {method.engine}"
@@ -94,16 +98,18 @@ def _draft_tokens(spec: LaunchSpec, method: Method) -> Iterator[Finding]:
             wrong = f"without speculation there are no draft tokens, and {tokens} are asked for"
             yield Finding(spec.name, wrong, "remove 'draft_tokens', or name the method")
         return
-    sweep = ", ".join(map(str, legal.sweep))
+    then = f"then sweep {', '.join(map(str, legal.sweep))}"
+    if legal.rule is Rule.HEADS:
+        then = "if the draft has so many heads: one token each"
     if tokens < 1:
         wrong = f"{method.name} needs its number of draft tokens"
-        yield Finding(spec.name, wrong, f"add 'draft_tokens: {legal.default}', then sweep {sweep}")
+        yield Finding(spec.name, wrong, f"add 'draft_tokens: {legal.default}', {then}")
     elif tokens > LONGEST:
         wrong = f"{tokens} draft tokens are more than the {LONGEST} that vLLM can verify"
-        yield Finding(spec.name, wrong, f"set draft_tokens to {legal.default}, then sweep {sweep}")
+        yield Finding(spec.name, wrong, f"set draft_tokens to {legal.default}, {then}")
     elif tokens > legal.most and legal.rule not in (Rule.BELOW_BLOCK, Rule.WITHIN_BLOCK):
         wrong = f"{tokens} draft tokens are more than was ever of use with {method.name}"
-        yield Finding(spec.name, wrong, f"begin with {legal.default}, then sweep {sweep}", warning=True)
+        yield Finding(spec.name, wrong, f"begin with {legal.default}, {then}", warning=True)
 
 
 def _refuses(spec: LaunchSpec) -> Iterator[Finding]:

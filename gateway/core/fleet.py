@@ -23,6 +23,12 @@ METHODS: Final = (
 )  # fmt: skip
 """Speculative decoding methods a backend may be declared with. ``none`` is the baseline."""
 
+FIRST_DRAFT_TOKENS: Final = {
+    "mtp": 1, "gemma4-mtp": 4, "eagle3": 3, "dflash": 7, "dspark": 7,
+    "ngram": 4, "suffix": 8, "draft-model": 3, "eagle": 3, "medusa": 3,
+}  # fmt: skip
+"""N to begin with, by method."""
+
 REFUSED_WITH_DRAFT: Final = frozenset({"min_p", "logit_bias"})
 """Parameters that vLLM answers with 400 on any server with a draft (vllm-project/vllm#42744)."""
 

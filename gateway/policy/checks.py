@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.fleet import FIRST_DRAFT_TOKENS
 from gateway.core.policy import STATIC, Match, Selector
 from gateway.core.selectors import selects
 from gateway.policy.problems import suggest
@@ -64,9 +65,11 @@ def _draft_problems(section: BackendSection, source: Source, here: Path) -> Iter
     if section.method != "none":
         if section.draft_tokens == 0:
             wrong = f"the method {section.method} needs its number of draft tokens"
-            yield source.problem(
-                (*here, "method"), wrong, "add 'draft_tokens: N', as the server was started with"
+            first = FIRST_DRAFT_TOKENS[section.method]
+            right = (
+                f"add 'draft_tokens: {first}' to begin with, or the number a running server was started with"
             )
+            yield source.problem((*here, "method"), wrong, right)
         return
     right = "remove it, or name the method"
     if section.draft_tokens:

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_OF_VLLM: Final = {
+    "num_speculative_tokens": "draft_tokens",
+    "speculative_model": "draft",
+    "speculative_config": "method",
+    "served_model_name": "served_model",
+    "max_num_seqs": "max_in_flight",
+    "api_key": "api_key_env",
+    "tensor_parallel_size": "tensor_parallel",
+}
+"""Keys here by what vLLM calls the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checked(Generic[Model]):
@@ -117,7 +128,11 @@ def _problem(model: type[BaseModel], error: ErrorDetails, source: Source, path: 
             )
         case "extra_forbidden":
             wrong = f"there is no key {loc[-1]!r} here"
-            right = suggest(str(loc[-1]), _owner(model, error["loc"]).model_fields, "keys here")
+            fields = _owner(model, error["loc"]).model_fields
+            meant = _OF_VLLM.get(str(loc[-1]).replace("-", "_"), "")
+            right = (
+                f"did you mean {meant!r}?" if meant in fields else suggest(str(loc[-1]), fields, "keys here")
+            )
         case "literal_error":
             wrong, right = f"{loc[-1]} {written!r} is not supported", f"write {context['expected']}"
         case "too_short" | "string_too_short":

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,7 @@ TOLD = {
         "s": "1 validation error for SpeculativeConfig\n  Value error, num_speculative_tokens:5 must be divisible by "
         "n_predict=2 [type=value_error, input_value=ArgsKwargs(()), input_type=ArgsKwargs]\n    For further information"
     },
+    "drafting": {"u": "dflash", "v": "draft_model"},
 }
 
 
@@ -61,7 +63,9 @@ async def test_vllm_says_what_it_is_and_what_it_refuses(tmp_path: Path) -> None:
     target, draft = folder(tmp_path, "target"), folder(tmp_path, "draft")
     spec = LaunchSpec("s", target, "t", "eagle3", 5, draft, max_model_len=99, args={"dtype": "bfloat16"})
     other = LaunchSpec("t", "acme/model", "t", args={"max_num_seqs": 4, "dtype": "bf"}, port=9000)
-    answer = await engine.ask(answering(tmp_path), [spec, other])
+    taken = LaunchSpec("u", target, "t", "draft-model", 3, draft, port=9001)
+    left = replace(taken, name="v", port=9002)
+    answer = await engine.ask(answering(tmp_path), [spec, other, taken, left])
     assert (answer.engine.version, answer.engine.platform) == ("0.32.0", "cpu")
     assert answer.engine.methods == {"ngram", "eagle3"}
     assert answer.engine.modules == {"arctic_inference"}
@@ -73,6 +77,10 @@ async def test_vllm_says_what_it_is_and_what_it_refuses(tmp_path: Path) -> None:
             "change what it names"
         ),
         "s: vLLM 0.32.0 refuses it: num_speculative_tokens:5 must be divisible by n_predict=2; change what it names",
+        (
+            "u: vLLM 0.32.0 takes its draft for one of dflash, in place of draft_model; "
+            "name the method that the draft is for, or another draft"
+        ),
     ]
     asked = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
     # No flag that this vLLM may lack: those are written once it is known what it has.
@@ -80,7 +88,8 @@ async def test_vllm_says_what_it_is_and_what_it_refuses(tmp_path: Path) -> None:
         "--model", "acme/model", "--served-model-name", "t", "--host", "127.0.0.1", "--port", "9000",
         "--tensor-parallel-size", "1", "--max-num-seqs", "4", "--dtype", "bf",
     ]  # fmt: skip
-    assert asked["configs"] == {
+    assert set(asked["configs"]) == {"s", "u", "v"}
+    assert {"s": asked["configs"]["s"]} == {
         "s": {
             "target": target,
             "model": {"max_model_len": 99, "dtype": "bfloat16"},

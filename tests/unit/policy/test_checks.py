@@ -322,3 +322,10 @@ routes:
 """)
         == []
     )
+
+
+@pytest.mark.parametrize(("method", "first"), [("mtp", 1), ("dflash", 7)])
+def test_who_knows_no_n_is_told_one_to_begin_with(method: str, first: int) -> None:
+    [problem] = fleet(f"name: a, url: 'http://h:1', model: m, method: {method}")
+    right = f"add 'draft_tokens: {first}' to begin with, or the number a running server was started with"
+    assert right in problem

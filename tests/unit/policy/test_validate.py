@@ -58,6 +58,26 @@ BACKEND = "name: a\nurl: http://h:1\nmodel: m/x\n"
             "draft: ''",
             (4, 8, "draft", "this is empty", "give it a value, or remove the key if it may be left out"),
         ),
+        (
+            "num_speculative_tokens: 3",
+            (
+                4,
+                1,
+                "num_speculative_tokens",
+                "there is no key 'num_speculative_tokens' here",
+                "did you mean 'draft_tokens'?",
+            ),
+        ),
+        (
+            "num-speculative-tokens: 3",
+            (
+                4,
+                1,
+                "num-speculative-tokens",
+                "there is no key 'num-speculative-tokens' here",
+                "did you mean 'draft_tokens'?",
+            ),
+        ),
         ("methid: mtp", (4, 1, "methid", "there is no key 'methid' here", "did you mean 'method'?")),
         ("method: mpt", (4, 9, "method", "there is no method 'mpt'", "did you mean 'mtp'?")),
     ],
