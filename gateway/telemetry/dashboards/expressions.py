@@ -44,22 +44,23 @@ def accepted_length(*by: str, where: str = "", window: str = PANEL) -> str:
     return f"1 + {ratio(per_second(names.ACCEPTED, *by, where=where, window=window), steps)}"
 
 
-def step_price(*by: str, window: str = PANEL) -> str:
-    """What a step with a draft costs in steps of the baseline, for the same workload.
+def step_price() -> str:
+    """What a step with a draft costs in steps of the baseline, for the same target and workload.
 
     A step takes the time of its tokens. Where it costs more than it yields, speculation loses.
     """
-    keep = ("workload", *by)
+    keep = ("target", "workload", "backend")
+    drafting = f"{CHOSEN}, {DRAFTING}"
     token = ratio(
-        per_second(names.DECODE_TIME, *keep, where=DRAFTING, window=window),
-        per_second(names.DECODE_TOKENS, *keep, where=DRAFTING, window=window),
+        per_second(names.DECODE_TIME, *keep, where=drafting),
+        per_second(names.DECODE_TOKENS, *keep, where=drafting),
     )
-    length = accepted_length(*keep, where=DRAFTING, window=window)
+    length = accepted_length(*keep, where=drafting)
     plain = ratio(
-        per_second(names.DECODE_TIME, "workload", where=BASELINE, window=window),
-        per_second(names.DECODE_TOKENS, "workload", where=BASELINE, window=window),
+        per_second(names.DECODE_TIME, "target", "workload", where=BASELINE),
+        per_second(names.DECODE_TOKENS, "target", "workload", where=BASELINE),
     )
-    return f"(({token}) * ({length})) / on (workload) group_left () ({plain})"
+    return f"(({token}) * ({length})) / on (target, workload) group_left () ({plain})"
 
 
 def error_share(window: str = PANEL) -> str:

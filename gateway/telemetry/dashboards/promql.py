@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.telemetry.names import COUNTER, GAUGE, HISTOGRAM, Metric
+from gateway.telemetry.names import BACKEND, BACKEND_INFO, COUNTER, GAUGE, HISTOGRAM, TARGET, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 PANEL: Final = "$__rate_interval"
 """Window of a panel: Grafana puts in what suits the time range and the scrape interval."""
 
+_TARGETS: Final = f"max by (backend, target) ({BACKEND_INFO.prometheus})"
+"""The target model of each backend."""
+
 
 def per_second(metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:
     """What a counter grows by each second, summed.
 
     Args:
         metric: A counter.
-        by: Labels to keep.
+        by: Labels to keep; here and below ``target``, too, of what has the label ``backend``.
         where: Label matchers, as in ``status="ok"``.
         window: Over which it is averaged.
 
@@ -26,7 +29,7 @@ def per_second(metric: Metric, *by: str, where: str = "", window: str = PANEL) -
         ValueError: The metric is no counter or lacks a label.
     """
     _check(metric, COUNTER, by)
-    return f"sum{_by(by)}(rate({metric.prometheus}{_where(where)}[{window}]))"
+    return _over("sum", metric, by, f"rate({metric.prometheus}{_where(where)}[{window}])")
 
 
 def growth(metric: Metric, *by: str, how: str = "sum", where: str = "", window: str = PANEL) -> str:
@@ -35,7 +38,7 @@ def growth(metric: Metric, *by: str, how: str = "sum", where: str = "", window: 
     With ``max`` for ``how``, what each of several gateways sees and counts is counted once.
     """
     _check(metric, COUNTER, by)
-    return f"{how}{_by(by)}(increase({metric.prometheus}{_where(where)}[{window}]))"
+    return _over(how, metric, by, f"increase({metric.prometheus}{_where(where)}[{window}])")
 
 
 def now(metric: Metric, *by: str, how: str = "max", where: str = "") -> str:
@@ -51,7 +54,7 @@ def now(metric: Metric, *by: str, how: str = "max", where: str = "") -> str:
         ValueError: The metric is no gauge or lacks a label.
     """
     _check(metric, GAUGE, by)
-    return f"{how}{_by(by)}({metric.prometheus}{_where(where)})"
+    return _over(how, metric, by, metric.prometheus + _where(where))
 
 
 def backends(metric: Metric, *by: str, where: str = "") -> str:
@@ -72,7 +75,7 @@ def mean(metric: Metric, *by: str, where: str = "", window: str = PANEL) -> str:
     """The mean of what a histogram holds; arguments as of :func:`quantile`."""
     _check(metric, HISTOGRAM, by)
     total, count = (
-        f"sum{_by(by)}(rate({metric.prometheus}_{part}{_where(where)}[{window}]))"
+        _over("sum", metric, by, f"rate({metric.prometheus}_{part}{_where(where)}[{window}])")
         for part in ("sum", "count")
     )
     return ratio(total, count)
@@ -93,7 +96,7 @@ def quantile(share: float, metric: Metric, *by: str, where: str = "", window: st
     """
     _check(metric, HISTOGRAM, by)
     buckets = f"rate({metric.prometheus}_bucket{_where(where)}[{window}])"
-    return f"histogram_quantile({share}, sum{_by((*by, 'le'))}({buckets}))"
+    return f"histogram_quantile({share}, {_over('sum', metric, (*by, 'le'), buckets)})"
 
 
 def ratio(over: str, under: str) -> str:
@@ -119,8 +122,16 @@ def or_zero(expression: str) -> str:
 def _check(metric: Metric, kind: str, by: Iterable[str]) -> None:
     if metric.kind != kind:
         raise ValueError(f"{metric.name} is a {metric.kind}, not a {kind}")
-    if unknown := [label for label in by if label not in metric.labels]:
+    known = {*metric.labels, TARGET} if BACKEND in metric.labels else set(metric.labels)
+    if unknown := [label for label in by if label not in known]:
         raise ValueError(f"{metric.name} has no label {', '.join(unknown)}")
+
+
+def _over(how: str, metric: Metric, by: tuple[str, ...], series: str) -> str:
+    """An aggregation of a metric's series; they get the label ``target`` where it is to be kept."""
+    if TARGET in by and TARGET not in metric.labels:
+        series += f" * on (backend) group_left (target) {_TARGETS}"
+    return f"{how}{_by(by)}({series})"
 
 
 def _by(labels: Iterable[str]) -> str:

@@ -69,8 +69,8 @@ ROUTES: Final = Dashboard(
                 ),
                 Panel(
                     "Speed of a stream",
-                    "Output tokens per second of one stream, over all routes.",
-                    (Query(stream_speed(where=CHOSEN)),),
+                    "Output tokens per second of one stream, over all routes to a target.",
+                    (Query(stream_speed("target", where=CHOSEN), "{{target}}"),),
                     "short",
                     "stat",
                     width=6,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.telemetry import names
-from gateway.telemetry.dashboards.expressions import USUAL_SPEED, USUAL_TTFT
+from gateway.telemetry.dashboards.expressions import BAD, USUAL_SPEED, USUAL_TTFT
 from gateway.telemetry.dashboards.promql import growth, now, or_zero, per_second, share
 from gateway.telemetry.dashboards.recordings import RECORDINGS, Recording
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 OBJECTIVE: Final = 0.995
 """Share of requests that are to succeed, for the budget of errors."""
+
+FEWEST: Final = 5
+"""Failures that a share must rest on: of eight requests in a night, one is no outage."""
 
 PAGE: Final = "page"
 TICKET: Final = "ticket"
@@ -64,7 +67,10 @@ class Alert:
 def _burning(long: str, short: str, times: float) -> tuple[Condition, ...]:
     """Errors at so many times the rate that uses the budget up in its period, and still going on."""
     bound = times * (1.0 - OBJECTIVE)
-    return tuple(Condition(f"specroute:errors:ratio_rate{each}", ">", bound) for each in (long, short))
+    return (
+        *(Condition(f"specroute:errors:ratio_rate{each}", ">", bound) for each in (long, short)),
+        Condition(growth(names.REQUESTS, where=BAD, window=long), ">=", FEWEST),
+    )
 
 
 ALERTS: Final = (
@@ -87,11 +93,11 @@ ALERTS: Final = (
     ),
     Alert(
         "SpecrouteNoBackend",
-        (Condition(now(names.AVAILABLE, how="sum"), "<", 1),),
+        (Condition(now(names.AVAILABLE, "target", how="sum"), "<", 1),),
         "30s",
         PAGE,
-        "No backend can take a request",
-        "Every request is refused. `specroute top` or /status say why each backend is out.",
+        "No backend of {{ $labels.target }} can take a request",
+        "Every request for this model is refused. `specroute top` or /status say why each backend is out.",
     ),
     Alert(
         "SpecrouteGatewayDown",
@@ -191,6 +197,9 @@ ALERTS: Final = (
                 ),
                 ">",
                 0.05,
+            ),
+            Condition(
+                growth(names.TOOL_CALLS, "backend", where='validity="invalid"', window="1h"), ">=", FEWEST
             ),
         ),
         "10m",

@@ -121,12 +121,13 @@ SPECULATION: Final = Dashboard(
                 ),
                 Panel(
                     "Traffic as routed against its fastest backend",
-                    "1: all of it runs as fast as on the best single backend for its workload.",
+                    "1: all of it runs as fast as on the best single backend for its target and workload.",
                     (
                         Query(
-                            f"({stream_speed('workload', where=CHOSEN)}) / on (workload) "
-                            f"max by (workload) ({stream_speed('workload', 'backend', where=CHOSEN)})",
-                            "{{workload}}",
+                            f"({stream_speed('target', 'workload', where=CHOSEN)}) / on (target, workload) "
+                            "max by (target, workload) "
+                            f"({stream_speed('target', 'workload', 'backend', where=CHOSEN)})",
+                            "{{workload}} of {{target}}",
                         ),
                     ),
                 ),
@@ -153,7 +154,7 @@ SPECULATION: Final = Dashboard(
                 Panel(
                     "Price of a step, in steps of the baseline",
                     "A draft gains while this is below its accepted length.",
-                    (Query(step_price("backend"), _ROUTE),),
+                    (Query(step_price(), _ROUTE),),
                 ),
                 Panel(
                     "Part of a step that drafting takes",

@@ -38,6 +38,17 @@ def test_a_mean_is_of_sums() -> None:
     )
 
 
+def test_what_has_a_backend_has_its_target() -> None:
+    info = "on (backend) group_left (target) max by (backend, target) (specroute_backend_info)"
+    assert promql.per_second(names.STEPS, "target", window="5m") == (
+        f"sum by (target) (rate(specroute_speculation_steps_total[5m]) * {info})"
+    )
+    assert promql.now(names.AVAILABLE, "target") == f"max by (target) (specroute_backend_available * {info})"
+    assert promql.now(names.PLAN_KEPT, "target") == "max by (target) (specroute_plan_kept)"
+    with pytest.raises(ValueError, match=r"specroute\.requests\.open has no label target"):
+        promql.now(names.OPEN, "target")
+
+
 def test_parts_of_a_whole() -> None:
     assert promql.ratio("a", "b") == "a / (b > 0)"
     assert promql.share("a", "b") == "(a or 0 * b) / (b > 0)"

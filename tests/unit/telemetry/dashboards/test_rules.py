@@ -69,6 +69,8 @@ def test_what_an_alert_takes_from_a_recording_is_recorded() -> None:
 def test_conditions_are_joined() -> None:
     (both,) = [alert for alert in ALERTS if alert.name == "SpecrouteErrorsFast"]
     assert both.expression == (
-        "(specroute:errors:ratio_rate1h) > 0.072\nand (specroute:errors:ratio_rate5m) > 0.072"
+        "(specroute:errors:ratio_rate1h) > 0.072\nand (specroute:errors:ratio_rate5m) > 0.072\n"
+        'and (sum(increase(specroute_requests_total{status=~"upstream_error|timeout|truncated|rejected"}[1h])))'
+        " >= 5"
     )
     assert len(rule_file()["groups"]) == 2
