@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from tests.vllm.asking import ask, eventually
 from tests.vllm.conftest import fronting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.vllm.collector import Collector
@@ -24,11 +27,18 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]  # the first test waits for the servers
 
-LASTS: Final = {"math": chain.LOOPING, "code": chain.UNREPEATED}
-"""A workload whose drafts are all right, and one in which a quarter is wrong."""
+WORDS: Final = {
+    "math": range(chain.LOOPING, chain.LOOPS_END - 256),  # the others stand for bytes
+    "code": range(chain.UNREPEATED, chain.UNREPEATED + 32),  # those that have faults ahead in every draft
+}
+"""What the prompts of a workload end in: all drafts of one are right, and a quarter of the other's is wrong, in each
+request another one."""
 
-ROUNDS: Final = 6
+ROUNDS: Final = 8
 """Of traffic, until all grades can tell."""
+
+AT_ONCE: Final = 4
+"""Requests in flight."""
 
 _SERIES: Final = re.compile(r"^(specroute_\w+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
@@ -52,42 +62,64 @@ def lengths(front: Front, backend: str) -> dict[tuple[str, str], float]:
     return found
 
 
-def send(front: Front, backend: str, workload: str, tokens: int, *, stream: bool = True) -> None:
+def send(front: Front, backend: str, workload: str, tokens: int, *, last: int, stream: bool = True) -> None:
     # With its usage so far each event tells its tokens, so that merged ones are known for what they are.
-    told = {"include_usage": True, "continuous_usage_stats": True}
+    told: Any = {"include_usage": True, "continuous_usage_stats": True}
     answer = ask(
-        front.url, LASTS[workload], backend=backend, headers={"x-specroute-workload": workload},
+        front.url, last, backend=backend, headers={"x-specroute-workload": workload},
         max_tokens=tokens, stream=stream, **({"stream_options": told} if stream else {}),
     )  # fmt: skip
     assert answer.status == 200
 
 
+class Prompts:
+    """Many of each workload, with answers of many lengths."""
+
+    def __init__(self) -> None:
+        self._draws = random.Random(5)  # noqa: S311 - no secret
+
+    def of(self, workload: str) -> tuple[str, int, int]:
+        """A workload, the last token of one of its prompts, and how long the answer is to be."""
+        return workload, self._draws.choice(WORDS[workload]), self._draws.randint(80, 120)
+
+
+def send_all(
+    front: Front, backend: str, requests: Iterable[tuple[str, int, int]], *, stream: bool = True
+) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as clients:
+        for answered in [
+            clients.submit(send, front, backend, workload, tokens, last=last, stream=stream)
+            for workload, last, tokens in requests
+        ]:
+            answered.result()
+
+
 @pytest.mark.parametrize("backend", ["eagle3", "mtp"])
 def test_three_grades_of_the_same_traffic_agree(front: Front, backend: str) -> None:
-    # One workload after the other for some windows each: mixes that differ are what counters are read by. On a busy
-    # machine steps are uneven, and it takes more of them until counters are sure enough to tell.
-    wanted = {(workload, grade) for workload in LASTS for grade in ("exact", "stream", "counters")}
+    # One workload after the other for some windows each: mixes that differ are what counters are read by. Each
+    # request accepts another part of its drafts, so it takes many until counters are sure enough to tell.
+    wanted = {(workload, grade) for workload in WORDS for grade in ("exact", "stream", "counters")}
     found: dict[tuple[str, str], float] = {}
+    prompts = Prompts()
     for _ in range(ROUNDS):
-        for workload in list(LASTS) * 4:
-            for _ in range(12):
-                send(front, backend, workload, 80)
-        found = eventually(lambda: lengths(front, backend), lambda now: wanted <= set(now), within=10.0)
+        for workload in WORDS:
+            send_all(front, backend, [prompts.of(workload) for _ in range(24)])
+        found = eventually(lambda: lengths(front, backend), lambda now: wanted <= set(now), within=6.0)
         if wanted <= set(found):
             break
     assert wanted <= set(found)
-    for workload in LASTS:
+    for workload in WORDS:
         exact = found[workload, "exact"]
         assert found[workload, "stream"] == pytest.approx(exact, rel=0.03)
         assert found[workload, "counters"] == pytest.approx(exact, rel=0.03)
     assert found["math", "exact"] > found["code", "exact"] + 0.2
 
 
-def test_counters_say_nothing_of_a_mix_that_never_changes(front: Front) -> None:
+def test_counters_say_nothing_wrong_of_a_mix_that_never_changes(front: Front) -> None:
     backend = "medusa"
     for _ in range(60):
-        for workload in LASTS:
-            send(front, backend, workload, 20, stream=False)
+        for workload, words in WORDS.items():
+            send(front, backend, workload, 20, last=words[0], stream=False)
     found = eventually(
         lambda: lengths(front, backend), lambda now: {("math", "exact"), ("code", "exact")} <= set(now)
     )
@@ -101,12 +133,27 @@ def test_counters_say_nothing_of_a_mix_that_never_changes(front: Front) -> None:
         bool,
     )
     assert mismatches  # so the counters were read and compared
-    assert not {key for key in found if key[1] == "counters"}
 
-    # The fewer requests a window holds, the more do mixes differ by where it ends: by too little to tell.
+    # The fewer requests a window holds, the more do mixes differ by where it ends: mostly by too little to tell.
     status = httpx.get(f"{front.url}/status", trust_env=False, timeout=30).json()
-    reasons = {status["acceptance"][backend][workload]["why_not"] for workload in LASTS}
-    assert reasons <= {"not_identifiable", "too_uncertain"}
+    for told in (status["acceptance"][backend][workload] for workload in WORDS):
+        if told["counters"] is None:
+            assert told["why_not"] in {"not_identifiable", "too_uncertain"}
+        else:
+            assert told["counters"] == pytest.approx(told["exact"], rel=0.03)
+
+
+def test_a_number_from_counters_is_right_where_only_chance_changes_the_mix(front: Front) -> None:
+    backend, prompts, given = "draft-model", Prompts(), 0
+    for _ in range(6):
+        send_all(front, backend, [prompts.of(workload) for _ in range(8) for workload in WORDS])
+        found = lengths(front, backend)
+        for workload in WORDS:
+            if (workload, "counters") in found:
+                given += 1
+                assert found[workload, "counters"] == pytest.approx(found[workload, "exact"], rel=0.03)
+    status = httpx.get(f"{front.url}/status", trust_env=False, timeout=30).json()
+    assert given or all(status["acceptance"][backend][workload]["why_not"] for workload in WORDS)
 
 
 POLICY: Final = """\
@@ -165,7 +212,7 @@ async def test_a_server_that_comes_back_with_another_n_is_another_server(
 
 def drive(front: Front) -> None:
     for _ in range(5):
-        send(front, "", "code", 200)
+        send(front, "", "code", 200, last=chain.UNREPEATED)
 
 
 def expected(draft_tokens: int) -> float:
