@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import logging
+import os
 import threading
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import requests
@@ -71,7 +72,7 @@ class MetricSender(metric_exporter.OTLPMetricExporter):
         self._state = _State("metrics")
         self._closed = False
         self.dropped = 0
-        super().__init__(url, timeout=_SECONDS, session=self._to)
+        super().__init__(url, timeout=_limit(os.environ, "METRICS"), session=self._to)
 
     def export(
         self,
@@ -119,11 +120,10 @@ class Sender:
     """
 
     def __init__(self, url: str, env: Mapping[str, str]) -> None:
-        def setting(name: str) -> str:
-            return env.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or env.get(f"OTEL_EXPORTER_OTLP_{name}") or ""
+        setting = partial(_setting, env, "TRACES")
 
         self._url = url
-        self._timeout = float(setting("TIMEOUT") or _SECONDS)
+        self._timeout = _limit(env, "TRACES")
         self._compressed = setting("COMPRESSION") == "gzip"
         self._session = Session(url)
         self._session.headers.update({"content-type": "application/x-protobuf", "user-agent": "specroute"})
@@ -180,6 +180,16 @@ class Sender:
             lost = isinstance(error, requests.ConnectionError) and not isinstance(error, requests.Timeout)
             return self._session.told(error), lost
         return self._session.trouble, answer.status_code in _BUSY
+
+
+def _setting(env: Mapping[str, str], signal: str, name: str) -> str:
+    """One of the usual variables: that of ``TRACES`` or ``METRICS`` before the one of both."""
+    return env.get(f"OTEL_EXPORTER_OTLP_{signal}_{name}") or env.get(f"OTEL_EXPORTER_OTLP_{name}") or ""
+
+
+def _limit(env: Mapping[str, str], signal: str) -> float:
+    """Seconds that a posting may take."""
+    return float(_setting(env, signal, "TIMEOUT") or _SECONDS)
 
 
 def _headers(written: str) -> Mapping[str, str]:

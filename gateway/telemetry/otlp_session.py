@@ -52,12 +52,7 @@ class Session(requests.Session):
         try:
             with self._line.within(kwargs["timeout"]):
                 answer = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
-                length = answer.headers.get("content-length", "")
-                if length.isdecimal() and int(length) <= _MOST_ANSWER:
-                    _ = answer.content
-                else:
-                    answer.close()
-                    answer._content = b""  # noqa: SLF001 - or others would go on reading
+                answer._content = _beginning(answer)  # noqa: SLF001 - or others would read all of it
         except requests.RequestException as error:
             self.trouble = self.told(error)
             raise
@@ -82,6 +77,21 @@ class Session(requests.Session):
         """Close the connection."""
         super().close()
         self._line.close()
+
+
+def _beginning(answer: requests.Response) -> bytes:
+    """The body, however it is framed; nothing of one that is too long, which is not read to its end."""
+    length = answer.headers.get("content-length", "0")
+    body = bytearray()
+    if length.isdecimal() and int(length) <= _MOST_ANSWER:
+        for part in answer.iter_content(_MOST_ANSWER):
+            body += part
+            if len(body) > _MOST_ANSWER:
+                break
+        else:
+            return bytes(body)
+    answer.close()
+    return b""
 
 
 def _rejected(answer: bytes) -> int:

@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData, ResourceMetrics
 from opentelemetry.sdk.resources import Resource
+from requests import Response
 
 from gateway.telemetry import otlp_http
 from gateway.telemetry.otlp_http import MetricSender, Sender
@@ -28,11 +29,11 @@ from gateway.telemetry.otlp_session import Session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from requests import Response
-
 
 @contextlib.contextmanager
-def answering(*statuses: int, body: bytes = b"") -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
+def answering(
+    *statuses: int, body: bytes = b"", framing: str = "length"
+) -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
     """A receiver that answers with these, the last one for ever, and what it was sent."""
     left = list(statuses)
     seen: list[tuple[dict[str, str], bytes]] = []
@@ -42,9 +43,12 @@ def answering(*statuses: int, body: bytes = b"") -> Iterator[tuple[str, list[tup
             posted = self.rfile.read(int(self.headers["content-length"]))
             seen.append(({name.lower(): value for name, value in self.headers.items()}, posted))
             self.send_response(left.pop(0) if len(left) > 1 else left[0])
-            self.send_header("content-length", str(len(body)))
+            if framing == "length":
+                self.send_header("content-length", str(len(body)))
+            elif framing == "chunked":
+                self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if framing == "chunked" else body)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -157,9 +161,12 @@ def refusing(spans: int, why: str = "") -> bytes:
     ).SerializeToString()
 
 
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
 @pytest.mark.parametrize("why", ["", "too old", "x" * 5000])
-def test_of_spans_that_are_rejected_the_number_is_known(why: str, caplog: pytest.LogCaptureFixture) -> None:
-    with answering(200, body=refusing(3, why)) as (url, seen):
+def test_of_spans_that_are_rejected_the_number_is_known(
+    why: str, framing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with answering(200, body=refusing(3, why), framing=framing) as (url, seen):
         sender = Sender(url, {})
         for _ in range(2):
             assert sender.send(b"x")
@@ -167,6 +174,18 @@ def test_of_spans_that_are_rejected_the_number_is_known(why: str, caplog: pytest
         sender.close()
     assert len(seen) == 2
     assert caplog.messages == [f"spans are not taken: {url} rejected 3 of those it was sent"]
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+def test_of_an_answer_that_is_too_long_nothing_is_believed(
+    framing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with answering(200, body=refusing(3, "x" * 2**16), framing=framing) as (url, _):
+        sender = Sender(url, {})
+        assert all([sender.send(b"x") for _ in range(2)])  # noqa: C419 - both
+        assert sender.rejected == 0
+        sender.close()
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(
@@ -215,6 +234,21 @@ def test_of_metrics_that_are_rejected_the_number_is_known(caplog: pytest.LogCapt
         sender.shutdown()
     assert sender.dropped == 1 + 1 + 2
     assert caplog.messages == [f"metrics are not taken: {url} rejected 1 of those it was sent"]
+
+
+@pytest.mark.parametrize(
+    ("env", "seconds"),
+    [({}, 10.0), ({"TIMEOUT": "2.5"}, 2.5), ({"TIMEOUT": "2.5", "METRICS_TIMEOUT": "3"}, 3.0)],
+)
+def test_metrics_hear_of_the_limit_in_time(
+    env: dict[str, str], seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(f"OTEL_EXPORTER_OTLP_{name}", value)
+    limits = []
+    monkeypatch.setattr(Session, "send", lambda *_, **given: limits.append(given["timeout"]) or Response())
+    MetricSender("http://127.0.0.1:9").export(MetricsData([]))
+    assert limits[0] == pytest.approx(seconds, abs=0.5)
 
 
 def test_one_that_is_gone_is_asked_again_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -268,14 +302,14 @@ def test_one_that_does_not_answer_is_not_asked_again(caplog: pytest.LogCaptureFi
     assert "did not answer in time" in caplog.text
 
 
-@pytest.mark.parametrize("length", ["", "content-length: 9999999\r\n", "content-length: many\r\n"])
-def test_an_answer_without_end_is_not_read(length: str) -> None:
+@pytest.mark.parametrize("length", ["9999999", "many"])
+def test_an_answer_of_no_length_that_could_be_is_not_read(length: str) -> None:
     """Its first bytes come, the others never: whoever reads them waits."""
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         done = pool.submit(sent, f"http://127.0.0.1:{server.getsockname()[1]}", TIMEOUT="60")
         connection, _ = server.accept()
         with connection:
-            connection.sendall(f"HTTP/1.1 200 OK\r\n{length}\r\nx".encode())
+            connection.sendall(f"HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\nx".encode())
             assert done.result(timeout=30)
 
 
