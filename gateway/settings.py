@@ -74,8 +74,9 @@ class Settings(BaseSettings):
     trace_slow: float = Field(
         default=10.0,
         gt=0,
-        description="seconds to the first token of a stream, or to the end of another answer, from which "
-        "on its trace is exported whatever the share; so are those of requests that failed or explored",
+        description="seconds from the request to the first token of a stream, or to the end of another "
+        "answer, from which on its trace is exported whatever the share, and for each hundred tokens of a "
+        "stream's rest; so are those of requests that failed or explored",
     )
     service_name: str = Field(default="specroute", description="service.name of traces and metrics")
     semconv: Literal["0.1.0", "1.41"] = Field(

@@ -114,6 +114,7 @@ class Outcome:
         status: One of :data:`STATUSES`.
         http_status: What the client got; 499 if it left before the status line.
         ttft: From dispatch of the last attempt to its first event with a token; streams only.
+        first_token: From the request's head to that event: what the client waited for.
         decode_seconds: From the first to the last token; streams only. Where a tool parser kept back the
             first tokens, from the first event of the answer.
         first_tokens: Tokens in the first event, 1 where unknown.
@@ -136,6 +137,7 @@ class Outcome:
     status: str
     http_status: int
     ttft: float | None = None
+    first_token: float | None = None
     decode_seconds: float | None = None
     first_tokens: int = 1
     events: int = 0
@@ -199,6 +201,7 @@ class Record:
         method: Its speculative method; ``""`` if none was tried.
         draft_tokens: Its N.
         snapshot: The fleet that the decision saw; None where none was made.
+        queued: Seconds that it waited for a backend to have room.
     """
 
     request_id: str
@@ -217,3 +220,4 @@ class Record:
     draft_tokens: int = 0
     baseline: bool = False
     snapshot: Snapshot | None = field(default=None, repr=False, compare=False)
+    queued: float = 0.0

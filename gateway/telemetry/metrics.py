@@ -44,8 +44,8 @@ class _Route:
 
     __slots__ = (
         "accepted", "answers", "decode_time", "decode_tokens", "drafted", "duration", "grades", "histogram",
-        "input_tokens", "languages", "output_tokens", "resumes", "sources", "statuses", "steps", "tool_calls",
-        "tpot", "ttft",
+        "input_tokens", "languages", "output_tokens", "queued", "resumes", "sources", "statuses", "steps",
+        "tool_calls", "tpot", "ttft",
     )  # fmt: skip
 
     def __init__(self, tallies: Mapping[names.Metric, Tally], histograms: Histograms, labels: Values) -> None:
@@ -58,6 +58,7 @@ class _Route:
         self.tool_calls = tallies[names.TOOL_CALLS].row(labels)
         self.duration = histograms.series(names.DURATION, labels)
         self.ttft = histograms.series(names.TTFT, labels)
+        self.queued = histograms.series(names.QUEUE_WAIT, labels)
         self.tpot = histograms.series(names.TPOT, labels)
         self.input_tokens = self.output_tokens = self.decode_tokens = self.resumes = 0
         self.steps = self.drafted = self.accepted = 0
@@ -248,6 +249,8 @@ def _count_outcome(record: Record, route: _Route, sample: tuple[int, float] | No
     outcome, usage = record.outcome, record.outcome.usage
     route.statuses[outcome.status] += 1
     route.duration.add(record.ended - record.started, request)
+    if record.queued:
+        route.queued.add(record.queued, request)
     if outcome.tool_arguments:
         route.tool_calls[outcome.tool_arguments] += 1
     if outcome.resumed:
@@ -292,7 +295,8 @@ def _count_operation(
     operation.durations[error_type(last.error)].add(last.ended - last.started, request)
     if outcome.ttft is not None:
         operation.first_chunk.add(outcome.ttft, request)
-        operation.server_first_token.add(last.started + outcome.ttft - record.started, request)
+    if outcome.first_token is not None:
+        operation.server_first_token.add(outcome.first_token, request)
     if usage.input_tokens is not None:
         operation.input_tokens.add(usage.input_tokens, request)
     if usage.output_tokens is not None:

@@ -271,11 +271,7 @@ BREAKER_STATE: Final = Metric(
     "0: closed, all requests pass. 1: half-open, single ones try it. 2: open, none passes.", (BACKEND,),
 )  # fmt: skip
 BREAKER_TRIPS: Final = Metric(
-    "specroute.breaker.trips",
-    COUNTER,
-    "{trip}",
-    "Times that the breaker opened, by reason.",
-    (BACKEND, REASON),
+    "specroute.breaker.trips", COUNTER, "{trip}", "Times that the breaker opened.", (BACKEND, REASON)
 )
 RETRIES_DENIED: Final = Metric(
     "specroute.retries.denied", COUNTER, "{request}",
@@ -287,6 +283,11 @@ RETRIES_LEFT: Final = Metric(
 OPEN: Final = Metric(
     "specroute.requests.open", GAUGE, "{request}", "Requests that are open in this process now."
 )
+QUEUE_WAIT: Final = Metric(
+    "specroute.queue.wait", HISTOGRAM, "s",
+    "Time that a request waited because all backends that could take it were busy; only of those that did.",
+    _PER_ROUTE, _TTFT_BUCKETS,
+)  # fmt: skip
 QUEUED: Final = Metric(
     "specroute.queue.waiting", GAUGE, "{request}",
     "Requests that wait because all backends that could take them are busy.",
@@ -330,11 +331,7 @@ EXPLORED: Final = Metric(
     "Requests that went where the most was to be learnt instead of where they were thought to be fastest.",
 )  # fmt: skip
 PLAN_ROLE: Final = Metric(
-    "specroute.plan.role",
-    GAUGE,
-    "1",
-    "1 for each server that is kept for a service class.",
-    (BACKEND, SERVICE),
+    "specroute.plan.role", GAUGE, "1", "1 for each server kept for a service class.", (BACKEND, SERVICE)
 )
 PLAN_KEPT: Final = Metric(
     "specroute.plan.kept", GAUGE, "1",
@@ -433,7 +430,7 @@ METRICS: Final = (
     MEASURED, STEPS, DRAFTED, ACCEPTED, ACCEPTED_AT, FAILOVERS, CLASSIFICATIONS, LANGUAGES, ANSWERS,
     AGREEMENT, DRIFT, TOOL_CALLS, RESUMES, DECISIONS, REJECTIONS,
     IN_FLIGHT, RUNNING, WAITING, KV_USAGE, SCRAPE_AGE, HEALTHY, AVAILABLE, LIMIT, BACKEND_INFO,
-    BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED,
+    BREAKER_STATE, BREAKER_TRIPS, RETRIES_DENIED, RETRIES_LEFT, OPEN, QUEUED, QUEUE_WAIT,
     GPU_MEMORY, GPU_ACTIVITY, GPU_POWER, GPU_AGE, BACKEND_LENGTH,
     LEARNED_LENGTH, LEARNED_STEP, EXPLORED, PLAN_ROLE, PLAN_KEPT, ROUTING_GAIN, CONSOLIDATION_GAIN,
     DRAFT_LATENCY, DRAFT_LATENCY_LOW, DRAFT_LATENCY_HIGH, COUNTERS_AGE, COUNTERS_MISMATCH, RESTARTS,
@@ -539,7 +536,7 @@ ROUTE_BACKEND: Final = Attribute("specroute.backend", "string", "Backend that an
 ROUTE_METHOD: Final = Attribute("specroute.method", "string", LABELS[METHOD])
 ROUTE_DRAFT_TOKENS: Final = Attribute("specroute.draft_tokens", "int", LABELS[DRAFT_TOKENS])
 ROUTE_ATTEMPTS: Final = Attribute("specroute.attempts", "int", "Backends tried.")
-ROUTE_TTFT: Final = Attribute("specroute.ttft", "double", "Seconds to the first event with a token.")
+ROUTE_TTFT: Final = Attribute("specroute.ttft", "double", "Seconds from dispatch to the first token.")
 ROUTE_TPOT: Final = Attribute(
     "specroute.tpot", "double", "Seconds per output token after the first event; one choice only."
 )
@@ -572,6 +569,7 @@ ATTEMPT_PHASE: Final = Attribute(
 ATTEMPT_ERROR: Final = Attribute(
     "specroute.attempt.error", "string", "Error class as the label `error`, with whatever HTTP status it was."
 )
+QUEUED_SECONDS: Final = Attribute("specroute.queue.wait", "double", "Seconds that the request waited.")
 FAILOVER_FROM: Final = Attribute("specroute.failover.from", "string", "Backend that failed.")
 FAILOVER_TO: Final = Attribute("specroute.failover.to", "string", "Backend tried next.")
 
@@ -596,12 +594,14 @@ ATTEMPT_SPAN: Final = (
 answered, and nowhere else, so that sums over spans are right."""
 
 EVENT_FIRST_TOKEN: Final = "first_token"  # noqa: S105 - of text, not of access
+EVENT_QUEUED: Final = "queued"
 EVENT_FAILOVER: Final = "failover"
 EVENT_RESUME: Final = "resume"
 EVENT_DISCONNECTED: Final = "client_disconnected"
 
 EVENTS: Final[Mapping[str, str]] = {
     EVENT_FIRST_TOKEN: "On the attempt: the first event with a token arrived.",
+    EVENT_QUEUED: "On the request, with `specroute.queue.wait`: all that could take it were busy.",
     EVENT_FAILOVER: "On the request, with `specroute.failover.from`, `.to` and `error.type`.",
     EVENT_RESUME: "The same where the client had part of the answer, and the next backend went on with it.",
     EVENT_DISCONNECTED: "On the request: the client left. The attempt ends when the backend was let go.",

@@ -294,8 +294,7 @@ def setup(
         service_version: ``service.version`` of the resource.
         semconv: Version of the GenAI conventions, a key of :data:`gateway.telemetry.names.GENAI`.
         resource_attributes: Further attributes of the resource; they win.
-        trace_slow: Seconds to the first token of a stream, or to the end of another answer, from which on a
-            trace is exported though chance left it out.
+        trace_slow: See :class:`.Spans`.
 
     Raises:
         ValueError: There is no such version of the conventions.

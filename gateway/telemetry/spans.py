@@ -39,8 +39,8 @@ class Spans:
         resource: What the gateway is, by the names of attributes.
         version: Of the gateway.
         backend: Gives a backend of the fleet by name, None if it has left.
-        slow: Seconds to the first token of a stream, or to the end of another answer, from which on the
-            trace is kept.
+        slow: Seconds from the request's head to the first token of a stream, or to the end of another answer,
+            from which on the trace is kept; and of a stream's rest, for each hundred tokens.
     """
 
     def __init__(
@@ -87,8 +87,11 @@ class Spans:
             return "failed"
         if isinstance(record.decision, Decision) and record.decision.reason in reasons.LEARNING:
             return "explored"
-        ttft = record.outcome.ttft
-        return "slow" if (record.ended - record.started if ttft is None else ttft) >= self._slow else ""
+        took, first = record.ended - record.started, record.outcome.first_token
+        if first is None:
+            return "slow" if took >= self._slow else ""
+        hundreds = max(1.0, (record.outcome.usage.output_tokens or record.outcome.events) / 100.0)
+        return "slow" if max(first, (took - first) / hundreds) >= self._slow else ""
 
     def _attempt(self, record: Record, number: int, attempt: Attempt, name: str, asked: bytes) -> bytes:
         trace, ttft = record.trace, record.outcome.ttft
@@ -146,7 +149,11 @@ def _was_resumed(record: Record, failed: Attempt) -> bool:
 
 
 def _request_events(record: Record) -> list[bytes]:
-    events = [
+    events = []
+    if record.queued:
+        at = _unix_ns(record, record.decided - record.queued)
+        events.append(otlp.event(names.EVENT_QUEUED, at, {names.QUEUED_SECONDS.name: record.queued}))
+    events += [
         otlp.event(
             names.EVENT_RESUME if _was_resumed(record, failed) else names.EVENT_FAILOVER,
             _unix_ns(record, failed.ended),

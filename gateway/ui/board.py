@@ -68,6 +68,7 @@ class Board:
         seconds = max(now - begin.at, 1e-3)
         grown = {key: cell.minus(begin.cells.get(key, NOTHING)) for key, cell in end.cells.items()}
         total = _sum(grown.values())
+        streams, waited = (now - then for now, then in zip(end.first_tokens, begin.first_tokens, strict=True))
         return {
             "window_seconds": round(seconds, 1),
             "totals": {
@@ -77,6 +78,7 @@ class Board:
                 "waiting": self.waiting(),
                 "stream_speed": _ratio(total.decode_tokens, total.decode_time),
                 "first_token": _ratio(total.first_token_time, total.first_tokens),
+                "client_first_token": _ratio(waited, streams),
                 "output_tokens_per_second": _rounded(total.output_tokens / seconds),
                 "acceptance_rate": _ratio(total.accepted, total.drafted),
                 **self._gains(),

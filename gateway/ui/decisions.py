@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Attempt, Record
 
 KEPT: Final = 200
-_MILLISECOND: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,9 @@ class _Kept(NamedTuple):
     failed: tuple[Attempt, ...]
     status: str
     http_status: int
+    queued: float
     ttft: float | None
+    first_token: float | None
     tpot: float | None
     length: float | None
 
@@ -77,8 +78,8 @@ def _kept(record: Record) -> _Kept:
         record.started_unix_ns, record.request_id, record.classification.label,
         record.classification.confidence, record.backend, record.method,
         decision.reason if isinstance(decision, Decision) else decision.kind, first,
-        record.attempts[:-1], outcome.status, outcome.http_status, outcome.ttft, outcome.tpot,
-        outcome.speculation.mean_accepted_length,
+        record.attempts[:-1], outcome.status, outcome.http_status, record.queued, outcome.ttft,
+        outcome.first_token, outcome.tpot, outcome.speculation.mean_accepted_length,
     )  # fmt: skip
 
 
@@ -132,24 +133,28 @@ def _line(kept: _Kept, number: int, known: frozenset[str]) -> Line:
 
 
 def _why(kept: _Kept) -> str:
-    if not kept.first:
-        return REFUSALS.get(kept.reason, kept.reason)
-    words = CHOICES.get(kept.reason, kept.reason)
+    words = (CHOICES if kept.first else REFUSALS).get(kept.reason, kept.reason)
     if kept.reason == "lowest_cost" and len(kept.first) > 1:
         first, second = kept.first
         words += f": {first.cost:.3g}, before {second.backend} with {second.cost:.3g}"
+    waited = [f"waited {_duration(kept.queued)} for room"] if kept.queued else []
     failed = [f"{each.backend} failed ({each.error})" for each in kept.failed]
-    return "; ".join([*failed, words] if failed else [words])
+    return "; ".join([*waited, *failed, words])
 
 
 def _result(kept: _Kept) -> str:
     parts = []
     if kept.status != OK:
         parts.append(f"{kept.status.replace('_', ' ')} {kept.http_status}")
-    if kept.ttft is not None:
-        parts.append(f"first token after {kept.ttft / _MILLISECOND:.0f} ms")
+    if kept.first_token is not None and kept.ttft is not None:
+        apart = f" ({_duration(kept.ttft)} after dispatch)" if kept.queued or kept.failed else ""
+        parts.append(f"first token after {_duration(kept.first_token)}{apart}")
     if kept.tpot:
         parts.append(f"{1 / kept.tpot:.0f} tok/s")
     if kept.length is not None:
         parts.append(f"{kept.length:.2f} tokens a step")
     return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1.0 else f"{seconds * 1000:.0f} ms"

@@ -51,7 +51,12 @@ def totals(found: dict[str, Any]) -> Html:
         ("Open", str(found["open"]), f"{found['waiting']} wait for a backend", ""),
         ("Failed", percent(failed, 2), "by our fault or a backend's", "bad" if failed else ""),
         ("A stream", number(found["stream_speed"], 0), "tokens per second", ""),
-        ("First token", milliseconds(found["first_token"]), "after dispatch, mean", ""),
+        (
+            "First token",
+            milliseconds(found["client_first_token"]),
+            f"mean; {milliseconds(found['first_token'])} after dispatch",
+            "",
+        ),
         ("All answers", number(found["output_tokens_per_second"], 0), "tokens per second", ""),
         ("Gain", times(gain), "over no speculation", "good" if (gain or 0) > 1 else ""),
         ("As routed", times(best), "of the best single backend", ""),

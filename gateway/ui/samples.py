@@ -27,6 +27,10 @@ BAD: Final = frozenset({"upstream_error", "timeout", "truncated", "rejected"})
 """Requests that failed by our fault or the backends'."""
 
 
+FIRST_TOKEN: Final = names.GENAI["0.1.0"].server_first_token
+"""What clients wait for; of the same name in all versions of the conventions."""
+
+
 class Cell(NamedTuple):
     """Sums of one workload on one backend."""
 
@@ -61,11 +65,14 @@ class Sample:
         at: Monotonic seconds.
         cells: By workload, backend and method.
         positions: Accepted draft tokens by backend and position.
+        first_tokens: Streams that had a token, and the seconds that clients waited for it from the request's
+            head, whatever backends were tried meanwhile.
     """
 
     at: float
     cells: dict[Values, Cell] = field(default_factory=dict)
     positions: dict[tuple[str, int], float] = field(default_factory=dict)
+    first_tokens: tuple[float, float] = (0, 0.0)
 
 
 class Source(Protocol):
@@ -109,7 +116,9 @@ def take(source: Source, now: float) -> Sample:
     for (_, backend, _, position), count in numbers(names.ACCEPTED_AT).items():
         place = (backend, int(position))
         positions[place] = positions.get(place, 0.0) + count
-    return Sample(now, cells, positions)
+    waited = source.sums(FIRST_TOKEN).values()
+    first = (sum(count for count, _ in waited), sum(seconds for _, seconds in waited))
+    return Sample(now, cells, positions, first)
 
 
 class Samples:

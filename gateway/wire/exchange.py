@@ -46,9 +46,12 @@ class Exchange:
         attempts: Backends tried, oldest first.
         trial: The last of them, once there is one.
         dispatched: Monotonic seconds at which the attempt began that gave the first byte.
+        queued: Seconds that it waited for a backend to have room.
         resumed: How often another backend went on with a stream that had broken off.
         trace: Trace context, continued from the caller's if it sent one.
     """
+
+    queued = 0.0
 
     def __init__(self, scope: Scope, endpoint: str, client: Client, *, trace_ratio: float) -> None:
         self.started = clock.monotonic()
@@ -185,6 +188,7 @@ class Exchange:
             draft_tokens=backend.draft_tokens if backend else 0,
             baseline=backend.is_baseline if backend else False,
             snapshot=self._snapshot,
+            queued=self.queued,
         )
 
     def _outcome(self) -> Outcome:
@@ -200,6 +204,7 @@ class Exchange:
             status=status,
             http_status=http_status,
             ttft=None if first is None else first - self.dispatched,
+            first_token=None if first is None else first - self.started,
             decode_seconds=last - since if alone and since is not None and last is not None else None,
             first_tokens=reading.first_tokens,
             events=reading.events,

@@ -147,7 +147,11 @@ class Relay:
             if self._must_wait(decision, limits):
                 # What makes requests find room at the same backends.
                 kind = (policy.revision, features.model, decision.route, features.hints.backend, service.name)
-                decision = await self._room(look, kind, limits, service.priority)
+                since = clock.monotonic()
+                try:
+                    decision = await self._room(look, kind, limits, service.priority)
+                finally:  # whoever left waited, too
+                    exchange.queued = clock.monotonic() - since
             if isinstance(decision, NoCandidate):
                 await exchange.refuse(errors.refused(decision))
                 return

@@ -102,6 +102,8 @@ def test_times_of_a_stream_are_taken_where_tokens_arrive(stack: Stack) -> None:
     body, record = ask(stack, "gemma31-dflash7", "times-1", stream=True)
     outcome = record.outcome
     assert outcome.ttft is not None
+    assert outcome.first_token is not None
+    assert outcome.first_token > outcome.ttft
     assert outcome.decode_seconds is not None
     assert 0 < outcome.ttft + outcome.decode_seconds <= record.ended - record.attempts[-1].started
     assert outcome.tpot == pytest.approx(outcome.decode_seconds / outcome.decode_tokens)

@@ -10,6 +10,9 @@ from gateway.telemetry.dashboards.promql import PANEL, per_second, ratio, share
 BAD: Final = 'status=~"upstream_error|timeout|truncated|rejected"'
 """Requests that failed by our fault or the backends'; not a client's own mistake, nor that it left."""
 
+FIRST_TOKEN: Final = names.GENAI["0.1.0"].server_first_token
+"""From the request's head; of the same name in all versions of the conventions."""
+
 DRAFTING: Final = 'method!="none"'
 BASELINE: Final = 'method="none"'
 

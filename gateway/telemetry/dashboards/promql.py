@@ -135,7 +135,7 @@ def _over(how: str, metric: Metric, by: tuple[str, ...], series: str) -> str:
 
 
 def _by(labels: Iterable[str]) -> str:
-    named = ", ".join(labels)
+    named = ", ".join(label.replace(".", "_") for label in labels)
     return f" by ({named}) " if named else ""
 
 

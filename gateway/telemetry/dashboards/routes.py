@@ -7,6 +7,7 @@ from typing import Final
 from gateway.telemetry import names
 from gateway.telemetry.dashboards.expressions import (
     CHOSEN,
+    FIRST_TOKEN,
     USUAL_SPEED,
     USUAL_TTFT,
     error_share,
@@ -22,7 +23,7 @@ from gateway.telemetry.dashboards.panels import (
     Query,
     Row,
 )
-from gateway.telemetry.dashboards.promql import growth, mean, now, per_second, quantile, share
+from gateway.telemetry.dashboards.promql import growth, mean, now, or_zero, per_second, quantile, share
 
 _ROUTE: Final = "{{workload}} on {{backend}}"
 
@@ -175,8 +176,36 @@ ROUTES: Final = Dashboard(
                     "reqps",
                     stacked=True,
                 ),
+                Panel(
+                    "First token as clients wait for it",
+                    "From the request's head, with waiting for a backend and attempts that failed; of all "
+                    "routes to a model, whatever is chosen above.",
+                    tuple(
+                        Query(
+                            quantile(share, FIRST_TOKEN, names.GEN_AI_MODEL.name),
+                            f"p{share * 100:.0f} {{{{gen_ai_request_model}}}}",
+                        )
+                        for share in (0.5, 0.95)
+                    ),
+                    "s",
+                    exemplars=True,
+                ),
+                Panel(
+                    "Wait for a backend, p95",
+                    "Of requests that found all backends that could take them busy; 0 where none did.",
+                    (
+                        Query(
+                            or_zero(quantile(0.95, names.QUEUE_WAIT, "workload", "backend", where=CHOSEN)),
+                            _ROUTE,
+                        ),
+                    ),
+                    "s",
+                    exemplars=True,
+                ),
                 _percentiles(
-                    "Time to first token", "From dispatch to the first event with a token.", names.TTFT
+                    "Time to first token",
+                    "From dispatch of the last attempt to the first event with a token.",
+                    names.TTFT,
                 ),
                 _percentiles("Time per output token", "After the first event.", names.TPOT),
                 _percentiles(

@@ -42,7 +42,7 @@ RECORD = Record(
     ),
     attempts=(Attempt("eagle", "done", "", 200, 100.002, 103.0, "d" * 16),),
     outcome=Outcome(
-        "ok", 200, ttft=0.5, decode_seconds=2.0, first_tokens=1, events=50,
+        "ok", 200, ttft=0.5, first_token=0.502, decode_seconds=2.0, first_tokens=1, events=50,
         usage=Usage(input_tokens=20, output_tokens=201, cached_tokens=16),
         speculation=Speculation("exact", steps=100, drafted=500, accepted=100, histogram=(40, 30, 20, 10, 0, 0)),
         finish_reason="stop", response_id="chatcmpl-1", response_model="gemma-31b",

@@ -154,6 +154,16 @@ def test_a_request_without_candidate_is_counted_by_its_reason(record: Record, se
     assert found[server] == 1
 
 
+def test_what_waited_for_a_backend_is_measured_and_nothing_else(record: Record, series: Series) -> None:
+    telemetry = setup()
+    telemetry.on_record(record)
+    assert "specroute_queue_wait" not in telemetry.exposition().decode()
+    telemetry.on_record(replace(record, queued=12.4))
+    found = series(telemetry.exposition())
+    assert found["specroute_queue_wait_seconds_sum backend=eagle method=eagle3 workload=math"] == 12.4
+    assert found["specroute_queue_wait_seconds_count backend=eagle method=eagle3 workload=math"] == 1
+
+
 def test_the_conventions_names_are_those_of_the_version(record: Record, series: Series) -> None:
     telemetry = setup(semconv="0.1.0")
     telemetry.on_record(record)
@@ -332,7 +342,9 @@ def test_every_documented_metric_is_served_with_its_labels(
         telemetry.on_record(replace(record, attempts=(failed, *record.attempts)))
         telemetry.on_record(baseline)
     telemetry.on_record(
-        replace(record, attempts=(failed,), outcome=Outcome("upstream_error", 502, error="connect"))
+        replace(
+            record, queued=1.0, attempts=(failed,), outcome=Outcome("upstream_error", 502, error="connect")
+        )
     )
     found: dict[str, set[str]] = {}
     for each in series(telemetry.exposition()):

@@ -18,7 +18,7 @@ def test_every_metric_of_the_module_is_in_the_table() -> None:
 
 
 def test_every_attribute_of_the_module_is_on_a_span_or_a_label() -> None:
-    on_events = {names.FAILOVER_FROM, names.FAILOVER_TO}
+    on_events = {names.FAILOVER_FROM, names.FAILOVER_TO, names.QUEUED_SECONDS}
     assert set(ATTRIBUTES) == {*names.SERVER_SPAN, *names.ATTEMPT_SPAN, *on_events, names.GEN_AI_TOKEN_TYPE}
 
 

@@ -289,6 +289,14 @@ def test_what_is_not_sampled_gives_no_span(spans: Decoded, record: Record) -> No
     assert spans.of(unsampled(record)) == []
 
 
+def test_waiting_for_a_backend_is_an_event_of_the_request(spans: Decoded, record: Record) -> None:
+    *_, request = spans.of(replace(record, queued=12.4, decided=record.started + 12.5))
+    assert events(request)[0] == ("queued", record.started_unix_ns + S // 10, {"specroute.queue.wait": 12.4})
+    *_, request = spans.of(record)
+    assert "queued" not in {name for name, _, _ in events(request)}
+    assert {"first_token", "queued"} <= names.EVENTS.keys()
+
+
 def test_what_failed_explored_or_was_slow_is_kept_though_it_was_not_sampled(
     snapshot: Snapshot, record: Record
 ) -> None:
@@ -296,8 +304,10 @@ def test_what_failed_explored_or_was_slow_is_kept_though_it_was_not_sampled(
     outcome = record.outcome
     for kept, changes in (
         ("failed", {"outcome": replace(outcome, status="timeout")}),
-        ("slow", {"outcome": replace(outcome, ttft=2.5)}),
-        ("slow", {"outcome": replace(outcome, ttft=None)}),  # 3 s until the end
+        ("slow", {"outcome": replace(outcome, first_token=2.5)}),  # 0.5 s of them after dispatch
+        ("slow", {"outcome": replace(outcome, first_token=None)}),  # 3 s until the end
+        ("slow", {"outcome": replace(outcome, usage=Usage())}),  # 2.5 s for 50 events
+        ("slow", {"ended": 104.6}),  # 4.1 s for 201 tokens
         ("explored", {"decision": replace(record.decision, reason="baseline_share")}),
         ("explored", {"decision": replace(record.decision, reason="explores")}),
     ):
@@ -305,7 +315,7 @@ def test_what_failed_explored_or_was_slow_is_kept_though_it_was_not_sampled(
         assert attributes(request)["specroute.trace.kept"] == kept
         assert attempt.parent_span_id == request.span_id
         assert names.ROUTE_KEPT in names.SERVER_SPAN
-    assert spans.of(unsampled(record)) == []
+    assert spans.of(unsampled(record)) == []  # 2.5 s for 201 tokens
     assert spans.of(unsampled(record, outcome=replace(outcome, status="cancelled"))) == []
 
 

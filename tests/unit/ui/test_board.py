@@ -10,7 +10,7 @@ from gateway.core.gain import Gain
 from gateway.core.outcome import Outcome, Usage
 from gateway.telemetry import names
 from gateway.ui.board import Board
-from gateway.ui.samples import Samples
+from gateway.ui.samples import FIRST_TOKEN, Samples
 from tests import factories
 from tests.unit.ui.test_decisions import RECORD
 from tests.unit.ui.test_samples import Counters
@@ -118,6 +118,8 @@ def test_speed_and_first_tokens_over_time_have_gaps_where_nothing_ended(board: B
     counters.add(names.DECODE_TIME, FAST, 2)
     counters.measure(names.TTFT, FAST, 0.3)
     counters.measure(names.TTFT, FAST, 0.5)
+    counters.measure(FIRST_TOKEN, ("chat", "vllm", "tiny"), 12.9)
+    counters.measure(FIRST_TOKEN, ("chat", "vllm", "other"), 0.5)
     board.samples.add(10.0)
     found = board.over_time()
     assert found["speeds"] == {"plain": [30.0, None], "fast": [90.0, 20.0], "idle": [None, None]}
@@ -125,6 +127,7 @@ def test_speed_and_first_tokens_over_time_have_gaps_where_nothing_ended(board: B
     assert found["acceptance"]["fast"] == [0.75, None]
     (fast, _) = board.state()["cells"]
     assert (fast["first_token"], board.state()["totals"]["first_token"]) == (0.4, 0.4)
+    assert board.state()["totals"]["client_first_token"] == 6.7
 
 
 def test_a_long_history_is_thinned_and_keeps_its_end(board: Board) -> None:

@@ -25,7 +25,7 @@ RECORD = Record(
     ),
     attempts=(factories.attempt("a", error=""),),
     outcome=Outcome(
-        "ok", 200, ttft=0.05, decode_seconds=1.0, usage=Usage(10, 101),
+        "ok", 200, ttft=0.05, first_token=0.051, decode_seconds=1.0, usage=Usage(10, 101),
         speculation=Speculation("exact", 40, 160, 60, (1, 2)),
     ),
     backend="a",
@@ -43,7 +43,7 @@ def test_a_line_says_where_why_and_what_came_of_it(decisions: Decisions) -> None
     (line,) = decisions.after(0)
     assert (line.number, line.workload, line.backend, line.method) == (1, "math", "a", "mtp")
     assert line.why == "it has the lowest cost: 0.25, before b with 1.5"
-    assert line.result == "first token after 50 ms, 100 tok/s, 2.50 tokens a step"
+    assert line.result == "first token after 51 ms, 100 tok/s, 2.50 tokens a step"
     assert not line.explored
 
 
@@ -51,6 +51,18 @@ def test_a_failover_is_told_first(decisions: Decisions) -> None:
     decisions.on_record(replace(RECORD, attempts=(factories.attempt("b"), *RECORD.attempts)))
     (line,) = decisions.after(0)
     assert line.why.startswith("b failed (connect); it has the lowest cost")
+
+
+def test_what_a_client_waited_for_is_told_apart_from_the_backend(decisions: Decisions) -> None:
+    outcome = replace(RECORD.outcome, first_token=13.6)
+    decisions.on_record(
+        replace(RECORD, outcome=outcome, queued=12.44, attempts=(factories.attempt("b"), *RECORD.attempts))
+    )
+    decisions.on_record(replace(RECORD, outcome=Outcome("rejected", 429), queued=30.0, attempts=()))
+    served, refused = decisions.after(0)
+    assert served.why.startswith("waited 12.4 s for room; b failed (connect); it has the lowest cost")
+    assert served.result.startswith("first token after 13.6 s (50 ms after dispatch), 100 tok/s")
+    assert refused.why.startswith("waited 30.0 s for room; ")
 
 
 @pytest.mark.parametrize(("reason", "explored"), [("baseline_share", True), ("only_candidate", False)])

@@ -124,7 +124,7 @@ def test_advice_is_said_in_words_and_roles_are_listed() -> None:
 def test_numbers_that_are_not_known_are_dashes() -> None:
     keys = (
         "requests_per_second", "failed_share", "open", "waiting", "stream_speed", "output_tokens_per_second",
-        "first_token", "acceptance_rate", "gain_over_baseline", "gain_over_best",
+        "first_token", "client_first_token", "acceptance_rate", "gain_over_baseline", "gain_over_best",
     )  # fmt: skip
     found = parts.totals(dict.fromkeys(keys))
     assert found.count("<strong>–</strong>") == 7

@@ -603,6 +603,7 @@ async def test_while_all_are_busy_a_request_waits_for_its_turn():
     assert (first.status, second.status) == (200, 200)
     assert [record.request_id for record in bench.records] == ["first", "second"]
     assert all(record.outcome.status == "ok" for record in bench.records)
+    assert all(0.0 < record.queued < record.ended - record.started for record in bench.records)
     assert bench.idle
     assert len(bench.fleet.queue) == 0
 
@@ -624,6 +625,7 @@ async def test_who_waited_in_vain_is_refused_and_told_when_to_come_back():
     assert client.headers[b"retry-after"] == b"1"
     assert json.loads(client.body)["error"]["code"] == "all_rejected"
     assert bench.record.outcome.status == "rejected"
+    assert bench.record.queued > 0.0
     assert bench.upstream.requests == []
 
 
@@ -655,6 +657,7 @@ async def test_a_client_that_leaves_gives_its_place_in_the_queue_up():
     await first.end()
     assert len(bench.fleet.queue) == 1
     assert bench.record.outcome.status == "cancelled"
+    assert bench.record.queued > 0.0
     freed(bench)
     assert (await second.end()).status == 200
     assert len(bench.upstream.requests) == 1

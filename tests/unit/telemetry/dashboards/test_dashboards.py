@@ -10,6 +10,7 @@ import pytest
 from gateway.core.fleet import METHODS
 from gateway.telemetry import names
 from gateway.telemetry.dashboards import DASHBOARDS, vllm
+from gateway.telemetry.dashboards.expressions import FIRST_TOKEN
 from gateway.telemetry.dashboards.recordings import RECORDINGS
 from gateway.telemetry.dashboards.rules import ALERTS
 from tests.factories import backend
@@ -35,7 +36,7 @@ def mentioned(expression: str) -> set[str]:
 
 def known() -> set[str]:
     kinds = {names.HISTOGRAM: ("_bucket", "_sum", "_count")}
-    every = (*names.METRICS, *vllm.METRICS)
+    every = (*names.METRICS, FIRST_TOKEN, *vllm.METRICS)
     ours = {metric.prometheus + end for metric in every for end in kinds.get(metric.kind, ("",))}
     return ours | FOREIGN | {each.name for each in RECORDINGS}
 
