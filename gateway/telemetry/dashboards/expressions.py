@@ -16,7 +16,9 @@ FIRST_TOKEN: Final = names.GENAI["0.1.0"].server_first_token
 DRAFTING: Final = 'method!="none"'
 BASELINE: Final = 'method="none"'
 
-CHOSEN: Final = 'workload=~"$workload", backend=~"$backend"'
+OF_WORKLOAD: Final = 'workload=~"$workload"'
+OF_BACKEND: Final = 'backend=~"$backend"'
+CHOSEN: Final = f"{OF_WORKLOAD}, {OF_BACKEND}"
 """What is chosen at the top of a dashboard."""
 
 
@@ -66,8 +68,10 @@ def step_price() -> str:
     return f"(({token}) * ({length})) / on (target, workload) group_left () ({plain})"
 
 
-def error_share(window: str = PANEL) -> str:
+def error_share(window: str = PANEL, where: str = "") -> str:
     """Share of requests that failed by our fault or the backends'."""
+    failed = f"{where}, {BAD}" if where else BAD
     return share(
-        per_second(names.REQUESTS, where=BAD, window=window), per_second(names.REQUESTS, window=window)
+        per_second(names.REQUESTS, where=failed, window=window),
+        per_second(names.REQUESTS, where=where, window=window),
     )

@@ -18,6 +18,8 @@ from gateway.telemetry.dashboards.promql import backends, growth, now, or_zero, 
 
 _HERE: Final = 'backend=~"$backend"'
 
+_EXPORTER: Final = "Empty without `gpus.exporter` in the fleet file."
+
 FLEET: Final = Dashboard(
     "fleet",
     "Fleet",
@@ -176,21 +178,21 @@ FLEET: Final = Dashboard(
             (
                 Panel(
                     "GPU memory",
-                    "Share that is taken.",
+                    f"Share that is taken. {_EXPORTER}",
                     (Query(now(names.GPU_MEMORY, "backend", where=_HERE), "{{backend}}"),),
                     "percentunit",
                     width=8,
                 ),
                 Panel(
                     "GPU activity",
-                    "Share of time in which they computed.",
+                    f"Share of time in which they computed. {_EXPORTER}",
                     (Query(now(names.GPU_ACTIVITY, "backend", where=_HERE), "{{backend}}"),),
                     "percentunit",
                     width=8,
                 ),
                 Panel(
                     "Power",
-                    "Of the backend's GPUs together.",
+                    f"Of the backend's GPUs together. {_EXPORTER}",
                     (Query(now(names.GPU_POWER, "backend", where=_HERE), "{{backend}}"),),
                     "watt",
                     width=8,

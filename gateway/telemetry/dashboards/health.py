@@ -67,7 +67,7 @@ HEALTH: Final = Dashboard(
                 ),
                 Panel(
                     "Failed requests",
-                    "",
+                    "Empty while none fails.",
                     (
                         Query(
                             f"{per_second(names.REQUESTS, 'status', 'backend', where=BAD)} > 0",
@@ -79,7 +79,7 @@ HEALTH: Final = Dashboard(
                 ),
                 Panel(
                     "Attempts that went on elsewhere",
-                    "By the backend that failed and why.",
+                    "By the backend that failed and why. Empty while none does.",
                     (
                         Query(
                             f"{per_second(names.FAILOVERS, 'backend', 'error')} > 0", "{{backend}}: {{error}}"
@@ -94,7 +94,7 @@ HEALTH: Final = Dashboard(
                 ),
                 Panel(
                     "Breakers that opened",
-                    "By reason.",
+                    "By reason. Empty while none opens.",
                     (
                         Query(
                             f"{growth(names.BREAKER_TRIPS, 'backend', 'reason')} > 0",

@@ -8,6 +8,8 @@ from gateway.telemetry import names
 from gateway.telemetry.dashboards.expressions import (
     CHOSEN,
     FIRST_TOKEN,
+    OF_BACKEND,
+    OF_WORKLOAD,
     USUAL_SPEED,
     USUAL_TTFT,
     error_share,
@@ -62,7 +64,7 @@ ROUTES: Final = Dashboard(
                 Panel(
                     "Failed",
                     "Share that failed by our fault or the backends'.",
-                    (Query(error_share()),),
+                    (Query(error_share(where=CHOSEN)),),
                     "percentunit",
                     "stat",
                     width=6,
@@ -177,9 +179,8 @@ ROUTES: Final = Dashboard(
                     stacked=True,
                 ),
                 Panel(
-                    "First token as clients wait for it",
-                    "From the request's head, with waiting for a backend and attempts that failed; of all "
-                    "routes to a model, whatever is chosen above.",
+                    "First token as clients wait for it, whole fleet",
+                    "From the request's head, with waiting for a backend and attempts that failed.",
                     tuple(
                         Query(
                             quantile(share, FIRST_TOKEN, names.GEN_AI_MODEL.name),
@@ -224,7 +225,7 @@ ROUTES: Final = Dashboard(
             "Why",
             (
                 Panel(
-                    "Why the first candidate was first",
+                    "Why the first candidate was first, whole fleet",
                     "Or why there was none.",
                     (Query(per_second(names.DECISIONS, "route", "reason"), "{{route}}: {{reason}}"),),
                     "reqps",
@@ -232,21 +233,26 @@ ROUTES: Final = Dashboard(
                 ),
                 Panel(
                     "Why backends were ruled out",
-                    "Requests for which a backend was no candidate.",
-                    (Query(per_second(names.REJECTIONS, "backend", "reason"), "{{backend}}: {{reason}}"),),
+                    "Requests for which a backend was no candidate. Empty until one was ruled out.",
+                    (
+                        Query(
+                            per_second(names.REJECTIONS, "backend", "reason", where=OF_BACKEND),
+                            "{{backend}}: {{reason}}",
+                        ),
+                    ),
                     "reqps",
                 ),
                 Panel(
                     "What found the workload",
                     "Hints, rules, the model, or the default where none was sure.",
-                    (Query(per_second(names.CLASSIFICATIONS, "source"), "{{source}}"),),
+                    (Query(per_second(names.CLASSIFICATIONS, "source", where=OF_WORKLOAD), "{{source}}"),),
                     "reqps",
                     stacked=True,
                 ),
                 Panel(
                     "Classified as, and what the answer was",
                     "The live confusion matrix: rows as classified, columns as the answer's beginning shows.",
-                    (Query(growth(names.ANSWERS, "workload", "nature")),),
+                    (Query(growth(names.ANSWERS, "workload", "nature", where=OF_WORKLOAD)),),
                     "short",
                     "matrix",
                     "workload",
@@ -256,26 +262,30 @@ ROUTES: Final = Dashboard(
                     "Answers that are what their requests were taken for",
                     "Of the last 200 of a workload. A fall says that the work changed.",
                     (
-                        Query(now(names.AGREEMENT, "workload", how="min"), "{{workload}}"),
-                        Query(now(names.DRIFT, "workload", how="max"), "drift of {{workload}}"),
+                        Query(now(names.AGREEMENT, "workload", how="min", where=OF_WORKLOAD), "{{workload}}"),
+                        Query(
+                            now(names.DRIFT, "workload", how="max", where=OF_WORKLOAD),
+                            "drift of {{workload}}",
+                        ),
                     ),
                     "percentunit",
                 ),
                 Panel(
                     "Language of the answer",
                     "As far as the request shows it.",
-                    (Query(per_second(names.LANGUAGES, "language"), "{{language}}"),),
+                    (Query(per_second(names.LANGUAGES, "language", where=OF_WORKLOAD), "{{language}}"),),
                     "reqps",
                     stacked=True,
                 ),
                 Panel(
                     "Tool calls that can be used",
-                    "Share whose arguments are JSON objects: a draft was seen to break them.",
+                    "Share whose arguments are JSON objects: a draft was seen to break them. Empty "
+                    "until an answer has called a tool.",
                     (
                         Query(
                             share(
-                                per_second(names.TOOL_CALLS, "backend", where='validity="valid"'),
-                                per_second(names.TOOL_CALLS, "backend"),
+                                per_second(names.TOOL_CALLS, "backend", where=f'{CHOSEN}, validity="valid"'),
+                                per_second(names.TOOL_CALLS, "backend", where=CHOSEN),
                             ),
                             "{{backend}}",
                         ),

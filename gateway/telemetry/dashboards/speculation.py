@@ -158,7 +158,8 @@ SPECULATION: Final = Dashboard(
                 ),
                 Panel(
                     "Part of a step that drafting takes",
-                    "Estimated from the steps of server and baseline, with its 95 % interval.",
+                    "Estimated from the steps of server and baseline, with its 95 % interval. Empty until "
+                    "both were seen at fitting batches; a fleet without a baseline has none.",
                     (
                         Query(now(names.DRAFT_LATENCY, "backend", where=_HERE), "{{backend}}"),
                         Query(now(names.DRAFT_LATENCY_LOW, "backend", where=_HERE), "low {{backend}}"),
@@ -223,12 +224,12 @@ SPECULATION: Final = Dashboard(
                     "s",
                 ),
                 Panel(
-                    "Requests that went to learn",
+                    "Requests that went to learn, whole fleet",
                     "Where most was to be learnt rather than where they were thought to be fastest.",
                     (Query(growth(names.EXPLORED), "explored"),),
                 ),
                 Panel(
-                    "Output that routing by workload adds",
+                    "Output that routing by workload adds, whole fleet",
                     "As a share. Below 0.02 it does not pay; 0 where nothing is advised yet.",
                     (Query(or_zero(now(names.ROUTING_GAIN, "target")), "{{target}}"),),
                     "percentunit",
@@ -238,14 +239,14 @@ SPECULATION: Final = Dashboard(
                     "As a share. Above 0: consolidate. 0 where nothing is advised yet.",
                     (
                         Query(
-                            or_zero(now(names.CONSOLIDATION_GAIN, "target", "backend")),
+                            or_zero(now(names.CONSOLIDATION_GAIN, "target", "backend", where=_HERE)),
                             "{{target}}: {{backend}}",
                         ),
                     ),
                     "percentunit",
                 ),
                 Panel(
-                    "Servers kept for each class",
+                    "Servers kept for each class, whole fleet",
                     "Roles of the plan; 0 where there is none.",
                     (
                         Query(or_zero(backends(names.PLAN_ROLE, "class")), "{{class}}"),

@@ -15,6 +15,7 @@ from gateway.telemetry.dashboards.recordings import RECORDINGS
 from gateway.telemetry.dashboards.rules import ALERTS
 from tests.factories import backend
 
+WHOLE = ", whole fleet"
 FOREIGN = {"process_cpu_seconds_total", "process_resident_memory_bytes", "up"}
 
 
@@ -75,6 +76,22 @@ def test_what_can_be_chosen_is_what_the_expressions_use(board: Any) -> None:
     used = {name for query in board.queries for name in re.findall(r"\$(\w+)", query.expression)}
     chosen = {variable.name for variable in board.variables}
     assert used - {"__rate_interval"} == chosen
+
+
+@pytest.mark.parametrize("board", DASHBOARDS, ids=lambda board: board.name)
+def test_a_panel_shows_what_is_chosen_or_says_that_it_shows_all(board: Any) -> None:
+    """Of a metric with a label that can be chosen, a panel shows the chosen values only."""
+    ours = {metric.prometheus: metric for metric in (*names.METRICS, *vllm.METRICS)}
+    for panel in (panel for row in board.rows for panel in row.panels):
+        for query in panel.queries:
+            shown = [
+                ours[name] for name in ours if re.search(rf"{name}(_bucket|_sum|_count)?\b", query.expression)
+            ]
+            can = {each.name for each in board.variables if any(each.name in of.labels for of in shown)}
+            does = set(re.findall(r"\$(workload|backend)\b", query.expression))
+            if board.variables:
+                assert can == does or WHOLE in panel.title, (panel.title, can, does)
+                assert does or WHOLE in panel.title, panel.title
 
 
 @pytest.mark.parametrize("expression", sorted(set(expressions())))
