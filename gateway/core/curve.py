@@ -48,8 +48,6 @@ _KERNELS: Final = tuple(
 _DROP: Final = 0.92
 """Part of the step time at a smaller batch below which a step at a larger one is believed to be shorter."""
 
-_ROUNDING: Final = 1e-9
-
 _BORROWED: Final = 5.0
 """Weight, in requests, of what replicas of the same configuration have shown."""
 
@@ -76,38 +74,6 @@ def rising(table: Sequence[float]) -> tuple[float, ...]:
         most = seconds if seconds > most or seconds < _DROP * most else most
         found.append(most)
     return tuple(found)
-
-
-def crowding(table: Sequence[float]) -> tuple[float, ...] | None:
-    """What one more request costs all others, in seconds a step, on an engine whose step times jump.
-
-    All n requests there together take W(n) = n·s(n) a step, and one more costs the others
-    W(n+1) - W(n) - s(n+1). Just past a jump that is little, and a server that got there would stay there,
-    though it had better be below. So it costs at least what the convex envelope of W rises by.
-
-    Args:
-        table: Step table.
-
-    Returns:
-        By requests on the server; None where W is convex, so that the table says it all.
-    """
-    work = [batch * seconds for batch, seconds in enumerate(table)]
-    hull = [0]
-    for at in range(1, len(work)):
-        while len(hull) > 1 and _above(work, hull[-2], hull[-1], at):
-            hull.pop()
-        hull.append(at)
-    if len(hull) == len(work):
-        return None
-    envelope = np.interp(np.arange(len(work)), hull, [work[at] for at in hull])
-    steepest = np.maximum(np.diff(envelope), np.diff(work))
-    return tuple((steepest - np.asarray(table[1:])).tolist())
-
-
-def _above(values: Sequence[float], first: int, middle: int, last: int) -> bool:
-    """Whether the middle one of three points lies above the line through the others, beyond rounding."""
-    line = values[first] + (values[last] - values[first]) * (middle - first) / (last - first)
-    return values[middle] > line * (1.0 + _ROUNDING)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.curve import Curve, Pool, crowding, rising
+from gateway.core.curve import Curve, Pool, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
 from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, hardness, publish
@@ -246,7 +246,6 @@ class Learner:
             steps_per_token=accepted.steps_per_token if arm.draft_tokens else {},
             other_steps_per_token=accepted.other_steps_per_token if arm.draft_tokens else 1.0,
             step_seconds=steps,
-            crowding=crowding(steps),
             prefill_seconds=server.prefill.seconds,
             start_steps=server.prefill.start_steps,
             stretch=server.prefill.stretch(now),

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from gateway.core.curve import MOST, Curve, Pool, affine, crowding, rising
+from gateway.core.curve import MOST, Curve, Pool, affine, rising
 
 PRIOR = affine(0.02, 1.0)
 
@@ -98,21 +98,3 @@ def test_how_a_table_changes_with_load_does_not_depend_on_its_level() -> None:
         curve.add(4.0, math.log(0.5), 1.0)
         curve.add(64.0, math.log(1.0), 1.0)
     assert curve.relative()[64] / curve.relative()[4] == pytest.approx(2.0, rel=0.05)
-
-
-def test_where_more_requests_only_take_longer_the_table_says_what_they_cost() -> None:
-    assert crowding(affine(0.02, 1.0)) is None
-    assert crowding([0.02, 0.02]) is None
-
-
-def test_past_a_jump_one_more_costs_what_the_way_there_did() -> None:
-    # Without the jump at 4 requests each would cost nobody anything.
-    costs = crowding([1.0, 1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0])
-    assert costs is not None
-    # W is 0, 1, 2, 3, 12, 15, 18, 21: its envelope rises by 18/4 a request from 3 on.
-    assert costs == pytest.approx((0.0, 0.0, 0.0, 6.0, 1.5, 1.5, 1.5))
-
-
-def test_before_a_drop_one_more_costs_what_it_does() -> None:
-    costs = crowding([1.0, 1.0, 2.0, 1.0])
-    assert costs == pytest.approx((0.0, 1.0, 0.0))

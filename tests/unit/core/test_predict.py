@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gateway.core.predict import (
@@ -16,7 +14,6 @@ from gateway.core.predict import (
     predict,
     prompt_bin,
     stratum,
-    times,
 )
 from tests.factories import classification, features
 
@@ -114,9 +111,3 @@ def test_what_is_asked_keeps_the_likely_classes() -> None:
     assert ask(features(), unsure).classes == ((CODE, 1.0),)
     long = ask(features(prompt_chars=40_000, max_tokens=7), sure)
     assert (long.classes[0][0].bin, long.max_tokens, long.prompt_chars) == (2, 7, 40_000)
-
-
-def test_where_step_times_jump_crowding_says_what_others_lose() -> None:
-    jumps = replace(MODEL, crowding=(0.5, 1.5, 2.5))
-    lost = [times(jumps, 10.0, 0.0, queue)[2] for queue in (0.0, 1.0, 2.5, 9.0)]
-    assert lost == pytest.approx([5.0, 15.0, 25.0, 25.0])
