@@ -52,7 +52,7 @@ def refusal(
         return reasons.PIN_NOT_ALLOWED, "the policy does not allow the caller to choose a backend"
     if pin is not None and all(state.backend.name != pin for state in pool):
         names = _few([state.backend.name for state in pool], ", ")
-        return reasons.UNKNOWN_BACKEND, f"no backend of this model is called `{pin}`; there are: {names}"
+        return reasons.UNKNOWN_BACKEND, f"no backend of this model has the name asked for; there are: {names}"
     return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 
@@ -19,6 +20,7 @@ from gateway.policy.explain import explain
 from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
+from gateway.telemetry.identifiers import is_model
 from gateway.wire import errors, inbound
 from gateway.wire.endpoints import path_of
 from gateway.wire.exchange import CLIENT_CLOSED
@@ -232,7 +234,8 @@ class Control:
         """One of them."""
         if name in self.model_names():
             return JSONResponse(_model(name, self.configuration))
-        return _answer(errors.no_such_model(f"The model `{name}` does not exist"))
+        named = f"`{name}`" if is_model(name) else "asked for"
+        return _answer(errors.no_such_model(f"The model {named} does not exist"))
 
     async def _body(self, request: Request) -> bytes | errors.Problem:
         """The whole request body; a problem as soon as it is known to be larger than it may be."""
@@ -257,7 +260,16 @@ async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001
     return Response(status_code=CLIENT_CLOSED)
 
 
-HANDLERS: Final[dict[int | type[Exception], Any]] = {ClientDisconnect: _left}
+async def _invalid(request: Request, error: RequestValidationError) -> Response:  # noqa: ARG001 - as above
+    """What is wrong with a field of the query, without what was sent in it: that may be a key."""
+    told = [{name: each[name] for name in ("type", "loc", "msg")} for each in error.errors()]
+    return JSONResponse({"detail": told}, 422)
+
+
+HANDLERS: Final[dict[int | type[Exception], Any]] = {
+    ClientDisconnect: _left,
+    RequestValidationError: _invalid,
+}
 """What becomes of exceptions that are no failures of ours."""
 
 

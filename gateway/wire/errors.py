@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.core import reasons
 from gateway.runtime.foreign import UNREADABLE
+from gateway.telemetry.identifiers import is_model
 
 if TYPE_CHECKING:
     from gateway.core.decide import NoCandidate
@@ -123,10 +124,10 @@ def no_such_model(message: str) -> Problem:
     return Problem(404, message, "invalid_request_error", "model_not_found", "model")
 
 
-def refused(no: NoCandidate) -> Problem:
-    """No backend can take the request."""
+def refused(no: NoCandidate, model: str) -> Problem:
+    """No backend can take the request, which names this model."""
     if no.kind == reasons.UNKNOWN_MODEL:
-        return no_such_model(no.detail)
+        return no_such_model(no.detail if is_model(model) else no.detail.replace(f"`{model}`", "asked for"))
     if no.kind == reasons.NO_ROUTE:
         return Problem(404, no.detail, "invalid_request_error", no.kind)
     if no.kind == reasons.UNKNOWN_BACKEND:

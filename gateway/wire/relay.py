@@ -153,7 +153,7 @@ class Relay:
                 finally:  # whoever left waited, too
                     exchange.queued = clock.monotonic() - since
             if isinstance(decision, NoCandidate):
-                await exchange.refuse(errors.refused(decision))
+                await exchange.refuse(errors.refused(decision, features.model))
                 return
             self.learning.decided(decision, classification.label)
             request = (seen, features, body)

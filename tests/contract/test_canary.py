@@ -200,6 +200,7 @@ def test_nothing_of_it_is_anywhere(
             client.post(CHAT, json=body(stream=True)),
             client.post(CHAT, json=body(tool_choice={"type": "function", "function": {"name": SENTENCE}})),
             client.post(CHAT, json=body(model=f"{SENTENCE} {KEY}")),
+            client.post(CHAT, json=body(model=KEY)),
             client.post(CHAT, json=body(response_format={"type": f"{SENTENCE} {KEY}"})),
             client.post(CHAT, json=body(messages=[{"role": f"{SENTENCE} {KEY}", "content": KEY}])),
             client.post(CHAT, json=body(), headers={"x-specroute-backend": KEY}),
@@ -239,6 +240,12 @@ def test_nothing_of_it_is_anywhere(
             client.post(CHAT, json=body(), headers={"content-type": f"{KEY}/{SENTENCE}; boundary={KEY}"}),
             client.post(CHAT, json=body(), headers={"host": KEY, "accept": f"{KEY}/{SENTENCE}"}),
         ]
+        asked = [
+            client.get(path, params=given)
+            for path, given in (
+                (f"/v1/models/{KEY}", {}), ("/-/board", {"window": KEY}), ("/ui/live", {"show": KEY}),
+            )
+        ]  # fmt: skip
         for head in (
             f"{KEY} / HTTP/1.1\r\n",
             f"GET /{KEY} HTTP/9.9\r\n{KEY}",
@@ -246,8 +253,8 @@ def test_nothing_of_it_is_anywhere(
         ):
             malformed(stack.url, head)
         client.post("/ui/explain", data={"request": f"{SENTENCE} {KEY}", "model": "gemma-4-31b"})
-        for asked in (json.dumps(body()), json.dumps(body(model=f"{SENTENCE} {KEY}")), f"{SENTENCE} {KEY}"):
-            client.post("/-/decide", content=asked)
+        for pasted in (json.dumps(body()), json.dumps(body(model=f"{SENTENCE} {KEY}")), f"{SENTENCE} {KEY}"):
+            client.post("/-/decide", content=pasted)
         for path in (f"/-/{KEY}", f"/ui/{KEY}", "/ui/live"):
             client.get(path, params={"show": f"{SENTENCE} {KEY}", "minutes": KEY})
         with client.stream("POST", CHAT, json=body(stream=True, max_tokens=4000)) as left:
@@ -267,6 +274,11 @@ def test_nothing_of_it_is_anywhere(
     echoed = [answer.text for answer in answers if "cannot take" in answer.text]
     assert len(echoed) >= 3
     assert all(SENTENCE in text for text in echoed)  # the client is told; nobody else is
+    own = [
+        answer.text for answer in [*answers, *asked] if answer.status_code >= 400 and _is_ours(answer.json())
+    ]
+    assert {code for code in CODES if any(f'"{code}"' in text for text in own)} == CODES
+    assert [text for text in own if KEY in text or SENTENCE in text] == []
     everywhere = {
         "log": caplog.text,
         "stderr": capfd.readouterr().err,
@@ -282,6 +294,14 @@ def test_nothing_of_it_is_anywhere(
         for canary in (KEY, OTHER_KEY, SENTENCE, SENTENCE.replace(" ", "%20"), json.dumps(SENTENCE)):
             at = text.find(canary)
             assert at < 0, f"{place}: …{text[max(0, at - 200) : at + 100]}…"
+
+
+CODES = {"model_not_found", "unknown_backend", "invalid_request", "int_parsing", "string_pattern_mismatch"}
+
+
+def _is_ours(answer: dict[str, Any]) -> bool:
+    """Whether the gateway itself says what is wrong: servers have numbers for codes, or none."""
+    return "error" not in answer or answer["error"].get("code") in CODES
 
 
 def junk(client: httpx.Client, number: int) -> None:

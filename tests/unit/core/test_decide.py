@@ -356,7 +356,7 @@ def test_a_policy_may_forbid_the_choice() -> None:
 def test_only_a_backend_of_the_model_can_be_chosen() -> None:
     no = refused(state("a"), state("b"), state("x", target="org/Other"), backend="x")
     assert (no.kind, no.busy) == (reasons.UNKNOWN_BACKEND, False)
-    assert no.detail == "no backend of this model is called `x`; there are: a, b"
+    assert no.detail == "no backend of this model has the name asked for; there are: a, b"
 
 
 # The baseline's share

@@ -49,7 +49,7 @@ def test_a_known_model_without_servers_is_an_empty_pool() -> None:
 def test_a_pin_needs_the_policys_leave_and_a_backend_of_the_model() -> None:
     not_allowed = "the policy does not allow the caller to choose a backend"
     assert refused(policy(allow_pin=False), backend="a") == (reasons.PIN_NOT_ALLOWED, not_allowed)
-    unknown = "no backend of this model is called `x`; there are: a, b"
+    unknown = "no backend of this model has the name asked for; there are: a, b"
     assert refused(backend="x") == (reasons.UNKNOWN_BACKEND, unknown)
 
 
