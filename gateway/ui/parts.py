@@ -199,6 +199,7 @@ def decision(line: Line) -> Html:
         tag("span", "to learn", class_="tag quiet") if line.explored else None,
         tag("span", line.why, class_="why"),
         tag("span", line.result, class_=f"result {mood}"),
+        tag("code", line.request_id, class_="id"),
     )  # fmt: skip
 
 

@@ -224,9 +224,22 @@ def test_decisions_stream_by_with_their_reason_and_can_be_held(browser: Browser,
     browser.until(lambda: "1" in browser.text("#totals-part"), wanted=True)
     assert "gemma31-dspark7" in browser.text("#decisions li")
     assert browser.one("#pause").get_attribute("aria-pressed") == "true"
+    ask(stack, "Hello.", model="nobody", headers={"x-request-id": "the-last"})
+    browser.until(lambda: browser.run("return waiting.some((line) => line.includes('the-last'))"), wanted=True)
     browser.one("#pause").click()
-    ask(stack, "Hello.", model="nobody")
-    browser.until(lambda: "the model is not known" in browser.text("#decisions li"), wanted=True)
+    first, second = (each.text for each in browser.all("#decisions li")[:2])
+    assert "the-last" in first
+    assert "the model is not known" in first
+    assert "the model is not known" in second
+
+
+def test_a_gateway_that_hangs_is_not_live(browser: Browser) -> None:
+    slow = {"offline": False, "latency": 600_000, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.driver.execute_cdp_cmd("Network.enable", {})
+    browser.driver.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
+    browser.until(lambda: browser.text("#pulse").startswith("no answer since "), wanted=True)
+    browser.driver.execute_cdp_cmd("Network.emulateNetworkConditions", slow | {"latency": 0})
+    browser.until(lambda: browser.text("#pulse"), "live")
 
 
 @pytest.mark.parametrize(
@@ -282,7 +295,7 @@ def test_a_gateway_that_is_gone_is_said(driver: Any, tmp_path: Path) -> None:
             ask(own, text)
         page = Browser(driver, own.url, WIDE, "light")
     loop.close()
-    page.until(lambda: page.text("#pulse"), "no answer")
+    page.until(lambda: page.text("#pulse").startswith("no answer since "), wanted=True)
 
 
 async def ill(scope: Any, receive: Any, send: Any) -> None:

@@ -3,11 +3,12 @@
 
 const NOTES = {
   speed: "Output tokens per second of one stream.",
-  first_token: "Mean time from dispatch to the first token. What is red makes people wait longest.",
+  first_token: "Mean time from dispatch to the first token; waiting for a busy backend comes before. What is red takes longest.",
   gain: "Decode rate relative to the baseline's, since the start, with its 95 % interval. Below 1, speculation loses.",
   acceptance: "Accepted share of the draft tokens. High acceptance alone is no gain.",
 };
 const KEPT = 80;
+const PATIENCE = 5000; // milliseconds that an answer may take; as the page tells htmx
 const HEIGHT = 200;
 const charts = {};
 const byId = (id) => document.getElementById(id);
@@ -113,15 +114,18 @@ function drawAll() {
 
 async function refresh() {
   if (document.hidden) return;
-  const answer = await fetch(`/ui/data?window=${byId("window").value}`);
+  const answer = await fetch(`/ui/data?window=${byId("window").value}`, { signal: AbortSignal.timeout(PATIENCE) });
   if (!answer.ok) return;
   lastData = await answer.json();
   drawAll();
 }
 
+let answered = Date.now();
+
 function pulse(good) {
   const tag = byId("pulse");
-  const text = good ? "live" : "no answer";
+  if (good) answered = Date.now();
+  const text = good ? "live" : `no answer since ${clockTime(answered / 1000)}`;
   if (tag.textContent === text) return;
   tag.textContent = text;
   tag.className = `tag ${good ? "good" : "bad"}`;
@@ -152,15 +156,23 @@ pause.addEventListener("click", () => {
   const paused = pause.getAttribute("aria-pressed") !== "true";
   pause.setAttribute("aria-pressed", String(paused));
   pause.textContent = paused ? "Go on" : "Pause";
+  if (!paused) waiting.splice(0).forEach(show);
 });
+// What ended while the list was held, and will be shown.
+const waiting = [];
+function show(line) {
+  const list = byId("decisions");
+  list.insertAdjacentHTML("afterbegin", line);
+  while (list.children.length > KEPT) list.lastElementChild.remove();
+}
 // The gateway ends the stream now and then and browsers come back by themselves; where it was refused, they do not.
 function follow() {
   const stream = new EventSource("/ui/decisions");
   stream.addEventListener("decision", (event) => {
-    if (pause.getAttribute("aria-pressed") === "true") return;
-    const list = byId("decisions");
-    list.insertAdjacentHTML("afterbegin", event.data);
-    while (list.children.length > KEPT) list.lastElementChild.remove();
+    if (pause.getAttribute("aria-pressed") === "true") {
+      waiting.push(event.data);
+      if (waiting.length > KEPT) waiting.shift();
+    } else show(event.data);
   });
   stream.addEventListener("error", () => {
     if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 10000);
