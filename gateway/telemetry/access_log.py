@@ -28,6 +28,9 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
         reason: Why it went there, or why nowhere.
         attempts: Backends tried.
         seconds: From the request's head to the last byte.
+        queued: Of these, how many it waited for a backend to have room, if it did.
+        ttft: From dispatch of the last attempt to the first event with a token.
+        first_token: To that from the request's head.
         accepted_length: Tokens a step yielded.
     """
 
@@ -50,7 +53,9 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     backend: str = ""
     method: str = ""
     attempts: int = 0
+    queued: float | None = None
     ttft: float | None = None
+    first_token: float | None = None
     tpot: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -101,7 +106,9 @@ def access_of(record: Record) -> Access:
         backend=record.backend,
         method=record.method,
         attempts=len(record.attempts),
+        queued=_rounded(record.queued or None),
         ttft=_rounded(outcome.ttft),
+        first_token=_rounded(outcome.first_token),
         tpot=_rounded(outcome.tpot),
         input_tokens=outcome.usage.input_tokens,
         output_tokens=outcome.usage.output_tokens,

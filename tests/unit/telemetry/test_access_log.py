@@ -29,8 +29,9 @@ def test_a_line_says_what_became_of_a_request(record: Record) -> None:
         "request_id": "req-1", "trace_id": "a" * 32, "span_id": "b" * 16, "endpoint": "chat", "model": "gemma",
         "stream": True, "http_status": 200, "status": "ok", "workload": "math", "route": "math",
         "reason": "lowest_cost", "backend": "eagle", "method": "eagle3", "attempts": 1, "seconds": 3.0, "ttft": 0.5,
-        "tpot": 0.01, "input_tokens": 20, "output_tokens": 201, "accepted_length": 2.0,
+        "first_token": 0.502, "tpot": 0.01, "input_tokens": 20, "output_tokens": 201, "accepted_length": 2.0,
     }  # fmt: skip
+    assert told(replace(record, queued=12.4))["queued"] == 12.4
 
 
 def test_what_a_client_made_up_stays_out(record: Record) -> None:
