@@ -225,7 +225,9 @@ def test_decisions_stream_by_with_their_reason_and_can_be_held(browser: Browser,
     assert "gemma31-dspark7" in browser.text("#decisions li")
     assert browser.one("#pause").get_attribute("aria-pressed") == "true"
     ask(stack, "Hello.", model="nobody", headers={"x-request-id": "the-last"})
-    browser.until(lambda: browser.run("return waiting.some((line) => line.includes('the-last'))"), wanted=True)
+    browser.until(
+        lambda: browser.run("return waiting.some((line) => line.includes('the-last'))"), wanted=True
+    )
     browser.one("#pause").click()
     first, second = (each.text for each in browser.all("#decisions li")[:2])
     assert "the-last" in first

@@ -27,7 +27,7 @@ def test_where_there_is_no_error_there_is_no_type() -> None:
 
 
 def refused(kind: str) -> errors.Problem:
-    return errors.refused(NoCandidate(kind, "", False, None, (), "", ""))
+    return errors.refused(NoCandidate(kind, "", False, None, (), "", ""), "m")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def no(kind, *, busy=False):
     ],
 )
 def test_refusals_become_the_status_a_client_expects(refusal, status, retry):
-    problem = errors.refused(refusal)
+    problem = errors.refused(refusal, "m")
     assert problem.status == status
     assert ((b"retry-after", b"1") in problem.response_headers()) is retry
     assert "words" in problem.message
@@ -35,7 +35,7 @@ def test_refusals_become_the_status_a_client_expects(refusal, status, retry):
 @pytest.mark.parametrize("busy", [True, False])
 def test_a_refusal_says_when_to_come_back(busy, back_in, told):
     refusal = replace(no(reasons.ALL_REJECTED, busy=busy), back_in=back_in)
-    assert (b"retry-after", told) in errors.refused(refusal).response_headers()
+    assert (b"retry-after", told) in errors.refused(refusal, "m").response_headers()
 
 
 def test_bodies_are_shaped_as_openai_clients_read_them():
@@ -105,3 +105,13 @@ def test_what_a_backend_says_of_its_error_becomes_an_error_for_every_client(body
 def test_timeouts_are_gateway_timeouts():
     assert errors.unreachable("b", "timeout:first_byte").status == 504
     assert errors.unreachable("b", "reset").status == 502
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("m/x", "The model `m/x` does not exist"), ("sk-4f9d2c71aa", "The model asked for does not exist")],
+)
+def test_a_model_that_looks_like_a_key_is_not_repeated(model: str, told: str) -> None:
+    detail = f"The model `{model}` does not exist; there are: a"
+    refusal = NoCandidate(reasons.UNKNOWN_MODEL, detail, False, None, (), "p", "f")
+    assert errors.refused(refusal, model).message == f"{told}; there are: a"
