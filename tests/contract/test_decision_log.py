@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,7 +91,8 @@ def test_a_line_a_request_from_which_its_decision_can_be_made_again(loop: Loop, 
 def test_a_log_that_cannot_be_written_is_bad_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "configure", lambda *_: None)  # a process' logging is not this test's to set
+    # A process' logging is not this test's to set.
+    monkeypatch.setattr(serving, "logging_to_stderr", lambda *_: contextlib.nullcontext())
     (tmp_path / "file").write_text("")
     settings = Settings(
         fleet=POLICIES / "fleet.yaml", policy=POLICIES / "policy.yaml", decision_log=tmp_path / "file" / "log"
