@@ -13,7 +13,7 @@ from pydantic import Field
 from backends.data_files import Data, read_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Scalar = bool | int | float | str
 Platform = Literal["rocm", "cuda", "cpu"]
@@ -106,7 +106,11 @@ class Needs(Data):
 
 
 class Attention(Data):
-    """An attention backend that draft and target must use together for some targets."""
+    """An attention backend that draft and target must use together for some targets.
+
+    Attributes:
+        target: Pattern of the target's id or of its architecture, in small letters.
+    """
 
     target: str
     platform: Platform
@@ -167,10 +171,16 @@ class Method(Data):
         fitting = (one.block_size for one in self.drafts if fnmatchcase(draft.lower(), one.draft))
         return next(fitting, None)
 
-    def attention_backend(self, target: str, platform: Platform) -> str | None:
-        """The attention backend that a target needs on a platform, if it needs a certain one."""
+    def attention_backend(self, names: Iterable[str], platform: Platform) -> str | None:
+        """The attention backend that a target needs on a platform, if it needs a certain one.
+
+        Args:
+            names: Its id, and its architectures where they are known.
+            platform: What it runs on.
+        """
+        known = [name.lower() for name in names]
         for one in self.attention:
-            if one.platform == platform and fnmatchcase(target.lower(), one.target):
+            if one.platform == platform and any(fnmatchcase(name, one.target) for name in known):
                 return one.backend
         return None
 

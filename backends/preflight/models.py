@@ -12,7 +12,7 @@ from backends.preflight.length import check_length
 from backends.preflight.spread import check_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from backends.checkpoint import Checkpoint
     from backends.machine import Machine
@@ -53,6 +53,8 @@ def check_models(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     if target is not None and draft is not None:
         yield from _pair(spec, target, draft)
     yield from check_length(spec, target, draft)
+    if spec.speculates:
+        yield from _attention(spec, machine, () if target is None else target.architectures)
 
 
 def _unread(spec: LaunchSpec, role: str, name: str) -> Iterator[Finding]:
@@ -146,3 +148,17 @@ def _pair(spec: LaunchSpec, target: Checkpoint, draft: Checkpoint) -> Iterator[F
     if beyond:
         wrong = f"the draft reads layer {beyond[0]} of a target that has {target.layers}"
         yield Finding(spec.name, wrong, "name the draft that was trained for this target")
+
+
+def _attention(spec: LaunchSpec, machine: Machine, architectures: Iterable[str]) -> Iterator[Finding]:
+    needed = spec.known.attention_backend((spec.target, *architectures), machine.platform)
+    if needed is None:
+        return
+    given = (
+        spec.setting("attention-backend", "attention-config", "backend"),
+        spec.options.get("attention_backend"),
+    )
+    if any(str(one).lower() != needed for one in given):
+        wrong = f"{spec.method} on {spec.target} needs the attention backend {needed} on {machine.platform}"
+        right = f"set args attention-backend and speculative attention_backend to {needed}"
+        yield Finding(spec.name, wrong, right)

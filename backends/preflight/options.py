@@ -56,7 +56,6 @@ def check_options(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
     yield from _suffix(spec)
     yield from check_schedule(spec)
     yield from check_adaptive(spec, machine)
-    yield from _attention(spec, machine)
 
 
 def _keys(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
@@ -158,17 +157,3 @@ def _suffix(spec: LaunchSpec) -> Iterator[Finding]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (number and low <= value <= high):
             yield Finding(spec.name, f"suffix_decoding_{name} is {value!r}", f"write {legal}")
-
-
-def _attention(spec: LaunchSpec, machine: Machine) -> Iterator[Finding]:
-    needed = spec.known.attention_backend(spec.target, machine.platform)
-    if needed is None:
-        return
-    given = (
-        spec.setting("attention-backend", "attention-config", "backend"),
-        spec.options.get("attention_backend"),
-    )
-    if any(str(one).lower() != needed for one in given):
-        wrong = f"{spec.method} on {spec.target} needs the attention backend {needed} on {machine.platform}"
-        right = f"set args attention-backend and speculative attention_backend to {needed}"
-        yield Finding(spec.name, wrong, right)

@@ -45,4 +45,4 @@ def test_the_first_n_is_one_of_those_to_sweep(name: str) -> None:
 def test_some_targets_need_a_certain_attention(
     method: str, target: str, platform: str, backend: str | None
 ) -> None:
-    assert methods()[method].attention_backend(target, platform) == backend
+    assert methods()[method].attention_backend((target,), platform) == backend

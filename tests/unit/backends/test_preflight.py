@@ -1255,6 +1255,12 @@ def test_other_vocabularies_are_allowed_where_asked_for(tmp_path: Path) -> None:
     assert found(spec, MACHINE, replace(BASE, target=target)) == []
 
 
+def test_gemma_is_known_by_its_architecture_whatever_it_is_called(tmp_path: Path) -> None:
+    target = checkpoint(tmp_path / "mine", TARGET | {"architectures": ["Gemma4ForConditionalGeneration"]})
+    said = found(server("dflash", 7, "d/raft", target=target))
+    assert any(f"dflash on {target} needs the attention backend triton_attn on rocm" in one for one in said)
+
+
 def test_dflash_for_gemma_runs_elsewhere_as_it_is() -> None:
     spec = server("dflash", 7, "d/raft", target="google/gemma-4-31B-it")
     assert found(spec, CUDA, replace(BASE, target=spec.target)) == []
