@@ -107,3 +107,15 @@ def test_the_old_is_forgotten() -> None:
     for _ in range(600):
         state = attribution.update(state, {"math": 100.0}, 50.0, 50.0)
     assert attribution.estimates(state)["math"].mean_accepted_length == pytest.approx(2.0, rel=0.01)
+
+
+def test_noise_makes_no_workload_draft_less_than_nothing() -> None:
+    found = attribution.estimates(counted(varied(), noise=0.1, math=MATH, chat=(0.0, 0.0)))
+    assert found["chat"].why_not == "no_drafts"
+    assert found["math"].mean_accepted_length == pytest.approx(4.0, rel=0.01)
+
+
+def test_what_cannot_be_told_apart_is_bounded_as_well_as_may_be() -> None:
+    mixes = [{"math": 300.0 + size, "chat": 100.0} for size in range(20)]
+    found = attribution.estimates(counted(mixes, noise=5.0, math=MATH, chat=(0.0, 0.0)))
+    assert found["chat"].mean_accepted_length is None
