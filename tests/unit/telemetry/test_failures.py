@@ -33,7 +33,7 @@ def refused(kind: str) -> errors.Problem:
 @pytest.mark.parametrize(
     "error",
     [
-        *{error for error, _ in failover.RULES},
+        *dict.fromkeys(error for error, _ in failover.RULES),
         *(refused(kind).code for kind in reasons.REFUSALS if kind != reasons.UNREADABLE),
         *(each.code for each in (errors.INTERNAL, errors.GOING_DOWN, errors.OVERLOADED, errors.TOO_SLOW)),
         *(each("x").code for each in (errors.invalid, errors.unknown_coding, errors.no_such_model)),
