@@ -132,10 +132,13 @@ async def test_the_server_sees_a_client_leave_at_any_moment(tmp_path, way):
                 if name in slow.gone:
                     seen += 1
                     assert await asyncio.wait_for(slow.gone[name], WITHIN) - when < WITHIN
-    statuses = [records.get_nowait().outcome.status for _ in range(records.qsize())]
+    every = [records.get_nowait() for _ in range(records.qsize())]
+    tried = [one.outcome.status for one in every if one.attempts]
     assert seen > MOMENTS / 3
-    assert len(statuses) >= seen
-    assert set(statuses) == {"cancelled"}
+    assert len(tried) >= seen
+    assert set(tried) == {"cancelled"}
+    # What was sent behind without waiting may be too much to be read, and is refused then.
+    assert {one.outcome.status for one in every} <= {"cancelled", "client_error"}
     listener.close()
     await listener.wait_closed()
 
