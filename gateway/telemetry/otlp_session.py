@@ -126,6 +126,10 @@ class _Line:
         self._closed = True
         self._forget()
 
+    def __del__(self) -> None:
+        """As the library's own connections, it is closed with whoever had it."""
+        self._forget()
+
     def _forget(self) -> None:
         if self._socket is not None:
             self._socket.close()
