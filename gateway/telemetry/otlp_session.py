@@ -118,8 +118,6 @@ class _Line:
         self._forget()
         # One of our own: what becomes of the other, such as one with encryption, is not known here.
         self._socket = connection.dup()
-        if self._closed:  # by another thread meanwhile
-            self._forget()
 
     def close(self) -> None:
         """Take no further connection."""

@@ -22,7 +22,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData, 
 from opentelemetry.sdk.resources import Resource
 from requests import Response
 
-from gateway.telemetry import otlp_http
+from gateway.telemetry import otlp_http, otlp_session
 from gateway.telemetry.otlp_http import MetricSender, Sender
 from gateway.telemetry.otlp_session import Session
 
@@ -464,3 +464,12 @@ def test_a_close_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         sender.close()
         thread.join(20)
     assert taken == [False]
+
+
+def test_a_line_that_nobody_closes_leaves_no_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as connection:
+            otlp_session._Line().opened(connection)  # and gone
+        accepted, _ = server.accept()
+        with accepted:
+            assert accepted.recv(1) == b""
