@@ -52,15 +52,6 @@ _BORROWED: Final = 5.0
 """Weight, in requests, of what replicas of the same configuration have shown."""
 
 
-def _between(batch: float) -> tuple[tuple[int, float], tuple[int, float]]:
-    """The two places in ``_X`` that a batch lies between, each with its share of it."""
-    x = math.log2(batch) if batch > 1.0 else 0.0
-    high = min(max(1, bisect_left(_PLACES, x)), len(_PLACES) - 1)
-    low = high - 1
-    share = min(1.0, (x - _PLACES[low]) / (_PLACES[high] - _PLACES[low]))
-    return (low, 1.0 - share), (high, share)
-
-
 def affine(first: float, growth: float) -> tuple[float, ...]:
     """A step table that begins at ``first`` seconds and is ``1 + growth`` times that at 64 requests."""
     return tuple((first * (1.0 + growth * np.maximum(0.0, np.arange(MOST + 1) - 1.0) / 63.0)).tolist())
@@ -94,8 +85,11 @@ class Curve:
 
     def add(self, batch: float, ratio: float, weight: float) -> None:
         """Take in a log ratio of an observed step time to :meth:`expected`, seen at a batch."""
-        for at, share in _between(batch):
-            part = share * weight
+        x = math.log2(batch) if batch > 1.0 else 0.0
+        high = min(max(1, bisect_left(_PLACES, x)), len(_PLACES) - 1)
+        low = high - 1
+        share = min(1.0, (x - _PLACES[low]) / (_PLACES[high] - _PLACES[low]))
+        for at, part in ((low, (1.0 - share) * weight), (high, share * weight)):
             if part > 0.0:
                 keep = 1.0 - part / MEMORY
                 self.weight[at] = keep * self.weight[at] + part
