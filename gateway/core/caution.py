@@ -37,9 +37,9 @@ class Caution:
         if known is None or record.ended - known.since > PERIOD:
             known = self._measured[workload] = _Measured(record.ended)
         if record.baseline:
-            known.baseline = known.baseline.plus(Sums.of(record))
+            known.baseline = known.baseline.and_one(record)
         else:
-            known.routed = known.routed.plus(Sums.of(record))
+            known.routed = known.routed.and_one(record)
 
     def slower(self) -> frozenset[str]:
         """Workloads that are surely slower than on a baseline, by more than :data:`LOSS`.

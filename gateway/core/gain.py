@@ -96,23 +96,33 @@ class Sums(NamedTuple):
     accepted: int = 0
     lengths: float = 0.0
 
-    @staticmethod
-    def of(record: Record) -> Sums:
-        """The sums over one request."""
+    def and_one(self, record: Record) -> Sums:
+        """The sums over these requests and a further one."""
+        (
+            requests, output_tokens, rated, decode_tokens, decode_seconds, xx, xy, yy,
+            measured, steps, drafted, accepted, lengths,
+        ) = self  # fmt: skip
         outcome = record.outcome
-        rated, tokens, seconds = 0, 0, 0.0
         if (sample := decode_sample(record)) is not None:
-            rated, (tokens, seconds) = 1, sample
-        measured, steps, drafted, accepted, length = 0, 0, 0, 0, 0.0
+            tokens, seconds = sample
+            rated += 1
+            decode_tokens += tokens
+            decode_seconds += seconds
+            xx += tokens * tokens
+            xy += tokens * seconds
+            yy += seconds * seconds
         speculation = outcome.speculation
-        own_length = speculation.mean_accepted_length
-        if outcome.status == OK and speculation.grade == "exact" and own_length is not None:
-            measured, length = 1, own_length
-            steps, drafted, accepted = speculation.steps, speculation.drafted, speculation.accepted
+        if speculation.grade == "exact" and outcome.status == OK:
+            length = speculation.mean_accepted_length
+            if length is not None:
+                measured += 1
+                steps += speculation.steps
+                drafted += speculation.drafted
+                accepted += speculation.accepted
+                lengths += length
         return Sums(
-            1, outcome.usage.output_tokens or 0,
-            rated, tokens, seconds, float(tokens * tokens), tokens * seconds, seconds * seconds,
-            measured, steps, drafted, accepted, length,
+            requests + 1, output_tokens + (outcome.usage.output_tokens or 0),
+            rated, decode_tokens, decode_seconds, xx, xy, yy, measured, steps, drafted, accepted, lengths,
         )  # fmt: skip
 
     def plus(self, other: Sums) -> Sums:
@@ -150,6 +160,10 @@ class Sums(NamedTuple):
         rate = self.decode_tokens / self.decode_seconds
         residuals = self.xx - 2.0 * rate * self.xy + rate * rate * self.yy
         return max(0.0, residuals) * self.effective / (self.effective - 1.0) / self.decode_tokens**2
+
+
+_NONE: Final = Sums()
+"""Of no request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +245,7 @@ class Gain:
         if record.baseline:
             self._baselines.add(server)
         cell = Cell(target, workload, record.backend)
-        known = self._sums.get(cell)
-        sums = Sums.of(record)
-        self._sums[cell] = sums if known is None else known.plus(sums)
+        self._sums[cell] = self._sums.get(cell, _NONE).and_one(record)
 
     def restarted(self, backend: str) -> None:
         """Start a backend anew: its server was, and nothing says that it runs what it ran before."""
@@ -264,7 +276,7 @@ class Gain:
         """
         if self.is_baseline(cell):
             return Speedup(1.0, 1.0, 1.0)
-        return compare(self._sums.get(cell, Sums()), self._baseline(cell.target, cell.workload))
+        return compare(self._sums.get(cell, _NONE), self._baseline(cell.target, cell.workload))
 
     def speedups(self) -> Iterator[tuple[Cell, Speedup]]:
         """Every speed-up over a baseline that can be told, baselines themselves left out."""
@@ -280,8 +292,8 @@ class Gain:
                 yield cell, speedup
 
     def _baseline(self, target: str, workload: str) -> Sums:
-        pooled = Sums()
+        pooled = _NONE
         for server_target, backend in tuple(self._baselines):
             if server_target == target:
-                pooled = pooled.plus(self._sums.get(Cell(target, workload, backend), Sums()))
+                pooled = pooled.plus(self._sums.get(Cell(target, workload, backend), _NONE))
         return pooled

@@ -160,7 +160,7 @@ class Acceptance:
         attempt, good = record.attempts[-1], outcome.status == OK
         server = self._server(record.backend)
         if good:
-            server.exact[label] = server.exact.get(label, Sums()).plus(Sums.of(record))
+            server.exact[label] = server.exact.get(label, Sums()).and_one(record)
             if (sums := stream_sums(record)) is not None:
                 server.stream[label] = server.stream.get(label, StreamSums()).plus(sums)
         if outcome.usage.output_tokens is None:

@@ -76,7 +76,7 @@ def test_a_stream_of_one_choice_counts() -> None:
 )
 def test_others_do_not_count_towards_the_rate_but_are_requests(passed_over: Record) -> None:
     assert decode_sample(passed_over) is None
-    sums = Sums.of(passed_over)
+    sums = Sums().and_one(passed_over)
     assert (sums.requests, sums.rated, sums.decode_tokens, sums.xx) == (1, 0, 0, 0.0)
     assert sums.rate is None
 
@@ -99,7 +99,7 @@ def test_same_speed_with_different_lengths_gives_the_same_rate_and_speedup() -> 
 def test_a_known_mixture_gives_both_averages() -> None:
     long = Speculation("exact", steps=90, drafted=450, accepted=270)  # 4 tokens a step
     brief = Speculation("exact", steps=10, drafted=50, accepted=10)  # 2 tokens a step
-    sums = Sums.of(record(speculation=long)).plus(Sums.of(record(speculation=brief)))
+    sums = Sums().and_one(record(speculation=long)).plus(Sums().and_one(record(speculation=brief)))
     assert sums.mean_accepted_length == pytest.approx(3.8)
     assert sums.mean_accepted_length_by_request == pytest.approx(3.0)
     assert sums.acceptance_rate == pytest.approx(0.56)
@@ -114,7 +114,7 @@ def test_a_known_mixture_gives_both_averages() -> None:
     ],
 )
 def test_only_exact_numbers_of_good_answers_are_measured(status: str, speculation: Speculation) -> None:
-    sums = Sums.of(record(status=status, speculation=speculation))
+    sums = Sums().and_one(record(status=status, speculation=speculation))
     assert (sums.measured, sums.steps) == (0, 0)
     assert sums.mean_accepted_length is None
     assert sums.mean_accepted_length_by_request is None
@@ -125,7 +125,7 @@ def test_the_variance_is_that_of_the_residuals() -> None:
     tokens, seconds = [100, 200, 400], [1.0, 3.0, 4.0]
     sums = Sums()
     for x, y in zip(tokens, seconds, strict=True):
-        sums = sums.plus(Sums.of(record(x + 1, y)))
+        sums = sums.plus(Sums().and_one(record(x + 1, y)))
     rate = sum(tokens) / sum(seconds)
     residuals = sum((x - rate * y) ** 2 for x, y in zip(tokens, seconds, strict=True))
     effective = 8.0**2 / (1 + 9 + 16)
