@@ -159,7 +159,8 @@ def _supplied(text: str, chars: int) -> int:
 
 
 def _of_names(names: str) -> frozenset[str]:
-    return _content(letters(_CAMEL.sub(" ", names)[:_TOOL_CHARS].lower()))
+    apart = names if names.islower() else _CAMEL.sub(" ", names).lower()
+    return _content(letters(apart[:_TOOL_CHARS]))
 
 
 def _of_descriptions(descriptions: str) -> frozenset[str]:

@@ -61,6 +61,7 @@ _LETTERS_OF_BYTES: Final = _SPARSE[:_BYTES].astype(np.uint8).tobytes()
 _FIGURES: Final = np.where(_DECIMAL, _ZERO, np.where(_are(".,"), _POINT, _SPACE)).astype(np.uint8)
 _FIGURES_OF_BYTES: Final = _FIGURES[:_BYTES].tobytes()
 _ASCII: Final = bytes(range(128))
+_TYPOGRAPHIC: Final = "\u2019\u2018\u201c\u201d\u2013\u2014\u2026"
 
 
 @value(frozen=True, slots=True)
@@ -69,8 +70,8 @@ class Scan:
 
     Attributes:
         text: The text.
-        units: Its UTF-16 units; None where each is a byte.
-        highest: The highest of them, or 127 where all are ASCII, or 255 where all are bytes.
+        units: Its UTF-16 units; None where each letter is a byte.
+        highest: The highest of them, or 127 where all are ASCII, or 255 where all letters are bytes.
         spaced: All but letters is a space, a space for each unit; so are letters of dense scripts ...
         dense: ... which are here, where there are any.
         numbers: How often :data:`gateway.core.lexicon.NUMBER` is found.
@@ -89,11 +90,11 @@ class Scan:
         return found + self.dense[begin:end].split() if self.dense else found
 
     def beyond_ascii(self, end: int) -> str:
-        """What is no ASCII of so many units."""
+        """The letters that are no ASCII, and maybe signs, of so many units."""
         if self.highest < len(_ASCII):
             return ""
         if self.units is None:
-            return self.text[:end].encode("latin-1").translate(None, _ASCII).decode("latin-1")
+            return self.text[:end].encode("latin-1", "ignore").translate(None, _ASCII).decode("latin-1")
         units = self.units[:end]
         return units[units >= len(_ASCII)].tobytes().decode("utf-16-le", "surrogatepass")
 
@@ -106,9 +107,21 @@ def single_bytes(text: str) -> bytes | None:
         return None
 
 
+def _typed(text: str) -> bytes | None:
+    """The same, with a space for each quotation mark and dash as typesetters have them."""
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError as beyond:
+        if text[beyond.start] not in _TYPOGRAPHIC:
+            return None
+    for sign in _TYPOGRAPHIC:
+        text = text.replace(sign, " ")
+    return single_bytes(text)
+
+
 def scan(text: str) -> Scan:
     """Takes a text apart."""
-    if (raw := single_bytes(text)) is not None:
+    if (raw := _typed(text)) is not None:
         spaced = raw.translate(_LETTERS_OF_BYTES).decode("latin-1")
         figures = _figures(raw.translate(_FIGURES_OF_BYTES))
         return Scan(text, None, 127 if text.isascii() else 255, spaced, "", figures)
@@ -127,4 +140,6 @@ def _figures(figures: bytes) -> int:
 
 def letters(text: str) -> frozenset[str]:
     """Every run of letters."""
+    if (raw := single_bytes(text)) is not None:
+        return frozenset(raw.translate(_LETTERS_OF_BYTES).decode("latin-1").split())
     return frozenset(scan(text).runs())

@@ -53,8 +53,24 @@ def test_words_of_any_script_are_found_as_they_are_written() -> None:
 
 @pytest.mark.parametrize(
     ("one", "same"),
-    [("Add 12 to 34", "add 98 to 76"), ("a\tb", "a b"), ("٣ apples", "7 apples")],
-    ids=["case and digits", "spaces", "digits of other scripts"],
+    [
+        ("Add 12 to 34", "add 98 to 76"),
+        ("a\tb", "a b"),
+        ("٣ apples", "7 apples"),
+        ("ÉTÉ À PARIS", "été à paris"),
+        ("ЖЁЛТЫЙ Straẞe", "жёлтый straße"),
+        ("ΟΔΟΣ", "οδος"),
+        ("İki", "i\u0307ki"),
+    ],
+    ids=[
+        "case and digits",
+        "spaces",
+        "digits of other scripts",
+        "case of bytes",
+        "case of other letters",
+        "a letter that is another at the end of a word",
+        "one that is two in the other case",
+    ],
 )
 def test_what_makes_no_difference_is_read_alike(one: str, same: str) -> None:
     assert user(one).buckets.tolist() == user(same).buckets.tolist()
@@ -70,6 +86,17 @@ def test_where_a_text_stands_makes_a_difference() -> None:
     before = read(asked(said("user", text), said("assistant", text), said("user", "?")))
     assert weight(system, user(text)) < 0.05
     assert weight(before, system) < 0.05
+
+
+@pytest.mark.parametrize("text", ["prove it 🙂", "用 python 写", "ok", "?"])
+def test_regions_are_read_apart(text: str) -> None:
+    """What one region holds changes nothing of what is read of another."""
+    system, answer, last = said("system", text), said("assistant", text), said("user", "and 日本 now 🙂?")
+    whole, alone = read(asked(system, answer, last)), (
+        read(asked(last)), read(asked(system)), read(asked(answer))
+    )  # fmt: skip
+    assert whole.buckets.tolist() == [bucket for part in alone for bucket in part.buckets.tolist()]
+    assert whole.weights.tolist() == [weight for part in alone for weight in part.weights.tolist()]
 
 
 def test_tools_make_a_difference_unless_they_are_forbidden() -> None:

@@ -41,8 +41,23 @@ def test_runs_are_in_order_and_can_be_taken_of_a_part(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["\u201cwe don\u2019t\u201d \u2013 3\u20144\u2026 ok", "né\u2019e Ж", "Ж\u2019 3"]
+)
+def test_quotation_marks_and_dashes_part_words_as_spaces_do(text: str) -> None:
+    plain = scan("".join(" " if "\u2010" < char < "\u2030" else char for char in text))
+    assert scan(text).runs() == plain.runs()
+    assert scan(text).numbers == plain.numbers
+
+
+@pytest.mark.parametrize(
     ("text", "signs", "highest"),
-    [("plain", "", 127), ("één", "éé", 255), ("één \u201cЖ", "éé\u201cЖ", 0x201C), ("né 😀", "é😀", 0xDE00)],
+    [
+        ("plain", "", 127),
+        ("één", "éé", 255),
+        ("één \u201cЖ", "éé\u201cЖ", 0x201C),
+        ("né 😀", "é😀", 0xDE00),
+        ("n\u2019é", "é", 255),
+    ],
 )
 def test_tells_what_is_beyond_ascii(text: str, signs: str, highest: int) -> None:
     seen = scan(text)
