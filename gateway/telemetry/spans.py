@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from gateway.core.fleet import Backend
-    from gateway.core.outcome import Attempt, Record
+    from gateway.core.outcome import Attempt, Outcome, Record
     from gateway.telemetry.otlp import Value
 
 _DELIVERING: Final = "first_byte"
@@ -87,11 +87,16 @@ class Spans:
             return "failed"
         if isinstance(record.decision, Decision) and record.decision.reason in reasons.LEARNING:
             return "explored"
-        took, first = record.ended - record.started, record.outcome.first_token
+        took = record.ended - record.started
+        return "slow" if took >= self._slow and self._is_slow(took, record.outcome) else ""
+
+    def _is_slow(self, took: float, outcome: Outcome) -> bool:
+        """Whether what took that long altogether is slow for what it was."""
+        first = outcome.first_token
         if first is None:
-            return "slow" if took >= self._slow else ""
-        hundreds = max(1.0, (record.outcome.usage.output_tokens or record.outcome.events) / 100.0)
-        return "slow" if max(first, (took - first) / hundreds) >= self._slow else ""
+            return True
+        hundreds = max(1.0, (outcome.usage.output_tokens or outcome.events) / 100.0)
+        return max(first, (took - first) / hundreds) >= self._slow
 
     def _attempt(self, record: Record, number: int, attempt: Attempt, name: str, asked: bytes) -> bytes:
         trace, ttft = record.trace, record.outcome.ttft
