@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 MIN_TOKENS: Final = 16
 """Fewer decoded tokens than this say little: the last step is cut short by the end of the answer."""
 
+MOST_MERGED: Final = 0.05
+"""Share of tokens that may be in streams with merged events: those that are left accept less than all do."""
+
 OTHERS_SHARE: Final = 0.02
 """Share of a server's tokens up to which a difference to ours is rounding, not other people's work."""
 
@@ -31,31 +34,41 @@ class StreamSums:
         requests: Streams.
         tokens: Tokens after the first event.
         steps: Events after the first: a server sends one a step.
+        merged: Tokens after the first event of streams whose events do not show their steps.
     """
 
     requests: int = 0
     tokens: int = 0
     steps: int = 0
+    merged: int = 0
 
     def plus(self, other: StreamSums) -> StreamSums:
         """The sums over both."""
         return StreamSums(
-            self.requests + other.requests, self.tokens + other.tokens, self.steps + other.steps
+            self.requests + other.requests,
+            self.tokens + other.tokens,
+            self.steps + other.steps,
+            self.merged + other.merged,
         )
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no length: ``merged_events``, or empty where there is one."""
+        return "merged_events" if self.merged > MOST_MERGED * (self.tokens + self.merged) else ""
 
     @property
     def mean_accepted_length(self) -> float | None:
         """Tokens a step yields, bonus token included."""
-        return self.tokens / self.steps if self.steps else None
+        return self.tokens / self.steps if self.steps and not self.why_not else None
 
 
 def stream_sums(record: Record) -> StreamSums | None:
     """What the events of a stream say, None where they say nothing of steps.
 
-    Nothing is told by a stream of several choices, of a client that was too slow (events then merge), of a
-    tool call (its parser swallows events), or with more tokens in an event than a step can have: a server
-    that is late with its events puts two steps into one. Where events do not tell their tokens, only their
-    mean is judged, and a length may be too high by what was merged.
+    Nothing is told by a stream of several choices, of a client that was too slow (events then merge), or of a
+    tool call (its parser swallows events). A server that is late with its events puts two steps into one: all
+    of a stream counts as merged that has more tokens in an event than a step can have. Where events do not
+    tell their tokens, only their mean is judged, and a length may be too high by what was merged.
     """
     outcome, longest = record.outcome, record.draft_tokens + 1
     tokens, steps = outcome.decode_tokens, outcome.events - 1
@@ -65,11 +78,12 @@ def stream_sums(record: Record) -> StreamSums | None:
         and record.draft_tokens > 0
         and not outcome.tool_calls
         and not outcome.backpressured
-        and outcome.most_tokens <= longest
     )
     if not telling or tokens is None or tokens < MIN_TOKENS or steps < 1:
         return None
-    return StreamSums(1, tokens, steps) if tokens <= steps * longest else None
+    if outcome.most_tokens > longest or tokens > steps * longest:
+        return StreamSums(merged=tokens)
+    return StreamSums(1, tokens, steps)
 
 
 def mismatch(counted: float, told: float) -> float:

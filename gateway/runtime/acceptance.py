@@ -271,7 +271,7 @@ class Acceptance:
                 if sums.mean_accepted_length is not None:
                     yield Known(name, workload, EXACT, sums.mean_accepted_length)
             for workload, streamed in tuple(server.stream.items()):
-                yield Known(name, workload, STREAM, streamed.mean_accepted_length)
+                yield Known(name, workload, STREAM, streamed.mean_accepted_length, streamed.why_not)
             for workload, one in attribution.estimates(server.regression).items():
                 if workload != _UNTOLD:
                     yield Known(name, workload, COUNTERS, one.mean_accepted_length, one.why_not)
@@ -282,17 +282,19 @@ class Acceptance:
             if one.mean_accepted_length is not None and one.workload != OTHERS:
                 yield one[:3], one.mean_accepted_length
 
-    def as_json(self) -> dict[str, dict[str, dict[str, float | str | None]]]:
+    def as_json(self) -> dict[str, dict[str, dict[str, float | dict[str, str] | None]]]:
         """Mean accepted lengths by backend, workload and grade; ``others`` is what did not come through here.
 
-        A grade that cannot tell is None, and ``why_not`` is the reason code; one without requests is absent.
+        A grade that cannot tell is None, and ``why_not`` has its reason code; one without requests is absent.
         """
-        told: dict[str, dict[str, dict[str, float | str | None]]] = {}
+        told: dict[str, dict[str, dict[str, float | dict[str, str] | None]]] = {}
+        reasons: dict[tuple[str, str], dict[str, str]] = {}
         for one in self.known():
             grades = told.setdefault(one.backend, {}).setdefault(one.workload or "others", {})
             grades[one.grade] = one.mean_accepted_length
             if one.why_not:
-                grades["why_not"] = one.why_not
+                why = grades["why_not"] = reasons.setdefault((one.backend, one.workload), {})
+                why[one.grade] = one.why_not
         return told
 
     def ages(self, now: float) -> Iterator[tuple[str, float]]:

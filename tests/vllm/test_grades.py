@@ -62,6 +62,13 @@ def lengths(front: Front, backend: str) -> dict[tuple[str, str], float]:
     return found
 
 
+def acceptance(front: Front, backend: str) -> dict[str, Any]:
+    """By workload and grade, what is known of a backend, and why not."""
+    status = httpx.get(f"{front.url}/status", trust_env=False, timeout=30).json()
+    told: dict[str, Any] = status["acceptance"][backend]
+    return told
+
+
 def send(front: Front, backend: str, workload: str, tokens: int, *, last: int, stream: bool = True) -> None:
     # With its usage so far each event tells its tokens, so that merged ones are known for what they are.
     told: Any = {"include_usage": True, "continuous_usage_stats": True}
@@ -98,7 +105,7 @@ def send_all(
 def test_three_grades_of_the_same_traffic_agree(front: Front, backend: str) -> None:
     # One workload after the other for some windows each: mixes that differ are what counters are read by. Each
     # request accepts another part of its drafts, so it takes many until counters are sure enough to tell.
-    wanted = {(workload, grade) for workload in WORDS for grade in ("exact", "stream", "counters")}
+    wanted = {(workload, grade) for workload in WORDS for grade in ("exact", "counters")}
     found: dict[tuple[str, str], float] = {}
     prompts = Prompts()
     for _ in range(ROUNDS):
@@ -108,9 +115,14 @@ def test_three_grades_of_the_same_traffic_agree(front: Front, backend: str) -> N
         if wanted <= set(found):
             break
     assert wanted <= set(found)
+    told = acceptance(front, backend)
     for workload in WORDS:
         exact = found[workload, "exact"]
-        assert found[workload, "stream"] == pytest.approx(exact, rel=0.03)
+        # On a busy machine a server may be late with many of its events: then they are not judged by.
+        if told[workload]["stream"] is None:
+            assert told[workload]["why_not"]["stream"] == "merged_events"
+        else:
+            assert told[workload]["stream"] == pytest.approx(exact, rel=0.03)
         assert found[workload, "counters"] == pytest.approx(exact, rel=0.03)
     assert found["math", "exact"] > found["code", "exact"] + 0.2
 
@@ -135,10 +147,9 @@ def test_counters_say_nothing_wrong_of_a_mix_that_never_changes(front: Front) ->
     assert mismatches  # so the counters were read and compared
 
     # The fewer requests a window holds, the more do mixes differ by where it ends: mostly by too little to tell.
-    status = httpx.get(f"{front.url}/status", trust_env=False, timeout=30).json()
-    for told in (status["acceptance"][backend][workload] for workload in WORDS):
+    for told in (acceptance(front, backend)[workload] for workload in WORDS):
         if told["counters"] is None:
-            assert told["why_not"] in {"not_identifiable", "too_uncertain"}
+            assert told["why_not"]["counters"] in {"not_identifiable", "too_uncertain"}
         else:
             assert told["counters"] == pytest.approx(told["exact"], rel=0.03)
 
@@ -152,8 +163,7 @@ def test_a_number_from_counters_is_right_where_only_chance_changes_the_mix(front
             if (workload, "counters") in found:
                 given += 1
                 assert found[workload, "counters"] == pytest.approx(found[workload, "exact"], rel=0.03)
-    status = httpx.get(f"{front.url}/status", trust_env=False, timeout=30).json()
-    assert given or all(status["acceptance"][backend][workload]["why_not"] for workload in WORDS)
+    assert given or all(acceptance(front, backend)[one]["why_not"]["counters"] for one in WORDS)
 
 
 POLICY: Final = """\

@@ -47,12 +47,24 @@ def test_each_event_after_the_first_is_a_step() -> None:
         {"usage": Usage(10, 16, None)},
         {"decode_seconds": None},
         {"events": 1},
-        {"most_tokens": 5},
-        {"events": 12},  # more tokens an event than a step can have: some were merged
     ],
 )
 def test_a_stream_that_does_not_show_its_steps_tells_nothing(changes: dict[str, Any]) -> None:
     assert stream_sums(record(replace(OUTCOME, **changes))) is None
+
+
+@pytest.mark.parametrize("changes", [{"most_tokens": 5}, {"events": 12}])
+def test_of_a_stream_with_more_tokens_an_event_than_a_step_can_have_some_were_merged(
+    changes: dict[str, Any],
+) -> None:
+    assert stream_sums(record(replace(OUTCOME, **changes))) == StreamSums(merged=50)
+
+
+def test_where_many_events_were_merged_those_left_say_nothing() -> None:
+    few = StreamSums(1, 95, 50).plus(StreamSums(merged=5))
+    assert (few.mean_accepted_length, few.why_not) == (1.9, "")
+    many = few.plus(StreamSums(merged=1))
+    assert (many.mean_accepted_length, many.why_not) == (None, "merged_events")
 
 
 def test_several_choices_and_baselines_tell_nothing() -> None:

@@ -29,7 +29,14 @@ class Served:
         self.totals = [0.0, 0.0, 0.0, 0.0]
 
     def answer(
-        self, workload: str, length: int, *, exact: bool = True, ours: bool = True, stream: bool = True
+        self,
+        workload: str,
+        length: int,
+        *,
+        exact: bool = True,
+        ours: bool = True,
+        stream: bool = True,
+        most_tokens: int = 0,
     ) -> None:
         """Forty steps of so many tokens each, and one token before them."""
         accepted = 40 * (length - 1)
@@ -41,7 +48,7 @@ class Served:
         histogram = tuple(40 if place == length - 1 else 0 for place in range(4))
         outcome = Outcome(
             "ok", 200, usage=Usage(10, 40 * length + 1, 0),
-            ttft=0.01 if stream else None, decode_seconds=0.08 if stream else None, events=41 if stream else 0,
+            ttft=0.01 if stream else None, decode_seconds=0.08 if stream else None, events=41 if stream else 0, most_tokens=most_tokens,
             speculation=Speculation("exact", 40, 120, accepted, histogram) if exact else Speculation("not_measured"),
         )  # fmt: skip
         self.acceptance.on_record(record(outcome, workload, start, self.now))
@@ -135,10 +142,24 @@ def test_all_grades_are_told_with_the_reason_where_one_cannot_tell() -> None:
                 "exact": length,
                 "stream": length,
                 "counters": None,
-                "why_not": "not_identifiable",
+                "why_not": {"counters": "not_identifiable"},
             }
             for workload, length in (("math", 4.0), ("chat", 2.0))
         }
+    }
+
+
+def test_each_grade_that_cannot_tell_has_its_reason() -> None:
+    served = Served()
+    served.scrape()
+    for number in range(30):
+        served.answer("math", 4, most_tokens=8 if number % 10 == 0 else 4)
+    served.scrape()
+    assert served.acceptance.as_json()["b"]["math"] == {
+        "exact": 4.0,
+        "stream": None,
+        "counters": None,
+        "why_not": {"stream": "merged_events", "counters": "too_few_windows"},
     }
 
 
