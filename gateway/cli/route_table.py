@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from gateway.core.decide import Decision
-from gateway.core.gain import MIN_REQUESTS, Cell, Gain, Speedup, Sums, TooFew, compare
+from gateway.core.gain import MIN_REQUESTS, Cell, Gain, Speedup, Sums, TooFew, compare, decode_sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ class Routes:
         if not isinstance(record.decision, Decision) or not record.backend:
             return
         target, workload = record.decision.target, record.classification.label
-        self._gain.add(record, target, workload)
+        self._gain.add(record, target, workload, decode_sample(record))
         if record.outcome.ttft is not None:
             self._ttft[Cell(target, workload, record.backend)].append(record.outcome.ttft)
         self._started = min(self._started, record.started)

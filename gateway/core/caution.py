@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.gain import Speedup, Sums, compare
+from gateway.core.gain import Speedup, Sums, compare, decode_sample
 
 if TYPE_CHECKING:
     from gateway.core.outcome import Record
@@ -36,10 +36,11 @@ class Caution:
         known = self._measured.get(workload)
         if known is None or record.ended - known.since > PERIOD:
             known = self._measured[workload] = _Measured(record.ended)
+        sample = decode_sample(record)
         if record.baseline:
-            known.baseline = known.baseline.and_one(record)
+            known.baseline = known.baseline.and_one(record, sample)
         else:
-            known.routed = known.routed.and_one(record)
+            known.routed = known.routed.and_one(record, sample)
 
     def slower(self) -> frozenset[str]:
         """Workloads that are surely slower than on a baseline, by more than :data:`LOSS`.

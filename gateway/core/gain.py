@@ -96,14 +96,19 @@ class Sums(NamedTuple):
     accepted: int = 0
     lengths: float = 0.0
 
-    def and_one(self, record: Record) -> Sums:
-        """The sums over these requests and a further one."""
+    def and_one(self, record: Record, sample: tuple[int, float] | None) -> Sums:
+        """The sums over these requests and a further one.
+
+        Args:
+            record: The request.
+            sample: Its :func:`decode_sample`.
+        """
         (
             requests, output_tokens, rated, decode_tokens, decode_seconds, xx, xy, yy,
             measured, steps, drafted, accepted, lengths,
         ) = self  # fmt: skip
         outcome = record.outcome
-        if (sample := decode_sample(record)) is not None:
+        if sample is not None:
             tokens, seconds = sample
             rated += 1
             decode_tokens += tokens
@@ -224,7 +229,7 @@ class Gain:
         self._setup: dict[tuple[str, str], tuple[str, int]] = {}
         self._baselines: set[tuple[str, str]] = set()
 
-    def add(self, record: Record, target: str, workload: str) -> None:
+    def add(self, record: Record, target: str, workload: str, sample: tuple[int, float] | None) -> None:
         """Count a finished request that generated text on a backend; others are passed over.
 
         A backend that comes back under its name with another method or N starts anew, since sums over two
@@ -234,6 +239,7 @@ class Gain:
             record: The request.
             target: The target model it was for.
             workload: Its label, from a closed set: each one is kept for ever.
+            sample: Its :func:`decode_sample`.
         """
         if not record.backend or record.features.endpoint not in GENERATING:
             return
@@ -245,7 +251,7 @@ class Gain:
         if record.baseline:
             self._baselines.add(server)
         cell = Cell(target, workload, record.backend)
-        self._sums[cell] = self._sums.get(cell, _NONE).and_one(record)
+        self._sums[cell] = self._sums.get(cell, _NONE).and_one(record, sample)
 
     def restarted(self, backend: str) -> None:
         """Start a backend anew: its server was, and nothing says that it runs what it ran before."""

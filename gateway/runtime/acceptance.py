@@ -12,7 +12,7 @@ from gateway.core import attribution
 from gateway.core.acceptance import MOST_DOUBT, StreamSums, Stretch, mismatch, stream_sums
 from gateway.core.counters import Window, between, restarted
 from gateway.core.features import GENERATING
-from gateway.core.gain import Sums
+from gateway.core.gain import Sums, decode_sample
 from gateway.core.outcome import OK
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Acceptance:
         attempt, good = record.attempts[-1], outcome.status == OK
         server = self._server(record.backend)
         if good:
-            server.exact[label] = server.exact.get(label, Sums()).and_one(record)
+            server.exact[label] = server.exact.get(label, Sums()).and_one(record, decode_sample(record))
             if (sums := stream_sums(record)) is not None:
                 server.stream[label] = server.stream.get(label, StreamSums()).plus(sums)
         if outcome.usage.output_tokens is None:

@@ -47,11 +47,19 @@ def slow(tokens: int = 101, seconds: float = 2.0) -> Record:
     return record(tokens, seconds, backend="plain", method="none", baseline=True)
 
 
+def told(sums: Gain, each: Record, target: str = "gemma", workload: str = "math") -> None:
+    sums.add(each, target, workload, decode_sample(each))
+
+
 def filled(*records: Record) -> Gain:
     sums = Gain()
     for each in records:
-        sums.add(each, "gemma", "math")
+        told(sums, each)
     return sums
+
+
+def of(each: Record) -> Sums:
+    return Sums().and_one(each, decode_sample(each))
 
 
 CELL = Cell("gemma", "math", "fast")
@@ -76,7 +84,7 @@ def test_a_stream_of_one_choice_counts() -> None:
 )
 def test_others_do_not_count_towards_the_rate_but_are_requests(passed_over: Record) -> None:
     assert decode_sample(passed_over) is None
-    sums = Sums().and_one(passed_over)
+    sums = of(passed_over)
     assert (sums.requests, sums.rated, sums.decode_tokens, sums.xx) == (1, 0, 0, 0.0)
     assert sums.rate is None
 
@@ -99,7 +107,7 @@ def test_same_speed_with_different_lengths_gives_the_same_rate_and_speedup() -> 
 def test_a_known_mixture_gives_both_averages() -> None:
     long = Speculation("exact", steps=90, drafted=450, accepted=270)  # 4 tokens a step
     brief = Speculation("exact", steps=10, drafted=50, accepted=10)  # 2 tokens a step
-    sums = Sums().and_one(record(speculation=long)).plus(Sums().and_one(record(speculation=brief)))
+    sums = of(record(speculation=long)).plus(of(record(speculation=brief)))
     assert sums.mean_accepted_length == pytest.approx(3.8)
     assert sums.mean_accepted_length_by_request == pytest.approx(3.0)
     assert sums.acceptance_rate == pytest.approx(0.56)
@@ -114,7 +122,7 @@ def test_a_known_mixture_gives_both_averages() -> None:
     ],
 )
 def test_only_exact_numbers_of_good_answers_are_measured(status: str, speculation: Speculation) -> None:
-    sums = Sums().and_one(record(status=status, speculation=speculation))
+    sums = of(record(status=status, speculation=speculation))
     assert (sums.measured, sums.steps) == (0, 0)
     assert sums.mean_accepted_length is None
     assert sums.mean_accepted_length_by_request is None
@@ -125,7 +133,7 @@ def test_the_variance_is_that_of_the_residuals() -> None:
     tokens, seconds = [100, 200, 400], [1.0, 3.0, 4.0]
     sums = Sums()
     for x, y in zip(tokens, seconds, strict=True):
-        sums = sums.plus(Sums().and_one(record(x + 1, y)))
+        sums = sums.plus(of(record(x + 1, y)))
     rate = sum(tokens) / sum(seconds)
     residuals = sum((x - rate * y) ** 2 for x, y in zip(tokens, seconds, strict=True))
     effective = 8.0**2 / (1 + 9 + 16)
@@ -204,9 +212,9 @@ def test_baselines_of_a_target_are_pooled_and_their_own_measure() -> None:
 def test_targets_and_workloads_are_kept_apart() -> None:
     sums = filled(*[record()] * 10, *[slow()] * 10)
     for _ in range(10):
-        sums.add(record(), "qwen", "math")
-        sums.add(record(backend="faster"), "gemma", "code")
-        sums.add(record(backend="fastest"), "gemma", "math")
+        told(sums, record(), "qwen", "math")
+        told(sums, record(backend="faster"), "gemma", "code")
+        told(sums, record(backend="fastest"))
     assert sums.speedup(CELL._replace(target="qwen")) == TooFew("baseline", 0.0)
     assert sums.speedup(CELL._replace(workload="code")) == TooFew("baseline", 0.0)
     assert {cell.backend for cell, _ in sums.speedups()} == {"fast", "fastest"}
@@ -214,7 +222,7 @@ def test_targets_and_workloads_are_kept_apart() -> None:
 
 def test_a_backend_that_changes_its_method_starts_anew() -> None:
     sums = filled(*[slow()] * 3, *[record()] * 3)
-    sums.add(replace(slow(), method="mtp", baseline=False, draft_tokens=4), "gemma", "math")
+    told(sums, replace(slow(), method="mtp", baseline=False, draft_tokens=4))
     assert {cell.backend: each.requests for cell, each in sums.cells()} == {"fast": 3, "plain": 1}
     assert not sums.is_baseline(CELL._replace(backend="plain"))
     assert sums.method(CELL._replace(backend="plain")) == "mtp"
@@ -225,7 +233,7 @@ def test_a_server_that_was_started_anew_starts_anew() -> None:
     sums.restarted("fast")
     sums.restarted("unknown")
     assert {cell.backend for cell, _ in sums.cells()} == {"plain"}
-    sums.add(record(), "gemma", "math")
+    told(sums, record())
     assert {cell.backend: each.requests for cell, each in sums.cells()} == {"fast": 1, "plain": 3}
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.core.gain import Gain
+from gateway.core.gain import Gain, decode_sample
 from gateway.telemetry.recent import Recent
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class Stand:
         self.gain, self.clock = Gain(), Clock()
         self.recent = Recent(self.gain, self.clock)
 
-    def told(self, *records: Record) -> None:
+    def told(self, *records: Record, target: str = TARGET, workload: str = "math") -> None:
         for record in records:
-            self.gain.add(record, TARGET, "math")
+            self.gain.add(record, target, workload, decode_sample(record))
 
     def passing(self, seconds: float) -> None:
         for _ in range(round(seconds / 60)):
@@ -103,8 +103,8 @@ def test_a_server_that_was_started_anew_is_judged_by_what_it_did_since(
 def test_only_baselines_of_the_same_work_count(stand: Stand, record: Record, baseline: Record) -> None:
     stand.told(*[record, baseline] * 10)
     for _ in range(10):
-        stand.gain.add(taking(baseline, 40.0), TARGET, "code")
-        stand.gain.add(taking(baseline, 40.0), "other/model", "math")
+        stand.told(taking(baseline, 40.0), workload="code")
+        stand.told(taking(baseline, 40.0), target="other/model")
     assert stand.ratio == 2.0
 
 

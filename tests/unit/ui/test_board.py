@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.core.fleet import Snapshot
-from gateway.core.gain import Gain
+from gateway.core.gain import Gain, decode_sample
 from gateway.core.outcome import Outcome, Usage
 from gateway.telemetry import names
 from gateway.ui.board import Board
@@ -44,7 +44,7 @@ def gained() -> Gain:
             record = replace(
                 RECORD, backend=backend, method=method, baseline=method == "none", outcome=outcome
             )
-            gain.add(record, factories.TARGET, "math")
+            gain.add(record, factories.TARGET, "math", decode_sample(record))
     return gain
 
 
