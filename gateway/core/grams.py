@@ -66,8 +66,8 @@ _OPEN, _OPEN_PAIR, _CLOSE, _PLACE, _OFFER, _OFFER_PAIR = map(np.array, _constant
 _WORD, _PAIR = [*map(np.array, _constants(50, _REGIONS))], [*map(np.array, _constants(60, _REGIONS))]
 _GRAMS: Final = [_FROM_NEXT * factor for factor in _constants(70, _REGIONS)]
 _SHIFT: Final = np.array(64 - BITS, np.uint64)
-_WEIGHTS: Final = np.arange(_LONGEST, dtype=np.float32).clip(1) ** np.float32(-0.5)
-"""What each of a kind counts, by how many there are."""
+_WEIGHTS: Final = (1 / np.sqrt(np.arange(_LONGEST).clip(1))).astype(np.float32)
+"""What each of a kind counts, by how many there are: to the bit the same on every processor."""
 
 
 def _tables() -> tuple[Codes, NDArray[np.int8]]:

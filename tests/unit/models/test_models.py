@@ -1,6 +1,7 @@
 # ruff: noqa: RUF001 - letters of other alphabets are the subject
 from __future__ import annotations
 
+import hashlib
 import json
 from importlib.resources import files
 from typing import Final
@@ -9,11 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import models
+from gateway.core import grams, signals
 from gateway.core.classify import classify
 from gateway.core.features import WORKLOADS, RequestView, Tool, Turn, extract
 from gateway.core.model import Model
 from gateway.core.policy import ClassifierSettings
+from gateway.training import corpus
 from gateway.training.train import VERSION
+from tests.unit.training.test_apart_from_dev import WRITTEN
+
+FEATURES: Final = "985bb5e8630a5007923c2c6fcf1bdd1ebf20c17c44afdf2cfdb3b25166b49b6d"
+"""Of what the shipped model was trained on, as far as it was written for the project. Where the features change, so does
+this: train the model anew then (``make model``), for it is to be had again bit for bit from the data."""
 
 
 def shipped() -> bytes:
@@ -24,6 +32,15 @@ def test_the_shipped_model_is_small_and_of_this_version() -> None:
     assert len(shipped()) <= 4 * 2**20
     assert json.loads(shipped().partition(b"\n")[0])["version"] == VERSION
     assert Model.from_bytes(shipped()).version == VERSION
+
+
+def test_features_are_those_that_the_model_was_trained_with() -> None:
+    found = hashlib.sha256()
+    for row in corpus.read((), [line for file in WRITTEN for line in corpus.lines(file)], seed=0):
+        read = grams.read(row.view)
+        found.update(read.buckets.tobytes() + read.weights.tobytes())
+        found.update(signals.read(row.features, signals.first_rule(row.features)).tobytes())
+    assert found.hexdigest() == FEATURES
 
 
 def test_the_shipped_classifier_labels_what_anybody_would() -> None:
