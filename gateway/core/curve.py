@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -65,6 +66,36 @@ def rising(table: Sequence[float]) -> tuple[float, ...]:
         most = seconds if seconds > most or seconds < _DROP * most else most
         found.append(most)
     return tuple(found)
+
+
+def crowding(table: Sequence[float]) -> tuple[float, ...]:
+    """What one more request costs all others together, in seconds a step.
+
+    All n requests on a server take W(n) = n·s(n) a step; one more costs the others W(n+1) - W(n) - s(n+1).
+    Steps are padded to captured graphs and jump where those end, so that this is nothing at most batches and
+    very much at a few. But while a request is answered others come and go: the slope of W is taken over the
+    batches that it is likely to meet, one standard deviation (√n) to both sides.
+
+    Args:
+        table: Step table.
+
+    Returns:
+        By requests on the server. Negative where more requests make steps shorter.
+    """
+    seconds = np.asarray(table)
+    batches = np.arange(len(seconds), dtype=float)
+    work = batches * seconds
+    middle = batches[:-1] + 0.5
+    half = np.sqrt(middle)
+    low, high = np.maximum(0.0, middle - half), np.minimum(batches[-1], middle + half)
+    slope = (np.interp(high, batches, work) - np.interp(low, batches, work)) / (high - low)
+    return tuple((slope - seconds[1:]).tolist())
+
+
+def falls(table: Sequence[float]) -> tuple[int, ...]:
+    """Batches with so much shorter a step than with one request less that it must hold fewer drafts."""
+    pairs = enumerate(pairwise(table), 1)
+    return tuple(batch for batch, (before, after) in pairs if after < _DROP * before)
 
 
 @dataclass(slots=True)

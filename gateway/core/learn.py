@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.curve import Curve, Pool, rising
+from gateway.core.curve import Curve, Pool, crowding, falls, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
 from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, hardness, publish
@@ -90,7 +90,7 @@ class Learner:
         belief = LOOKUPS if arm.family == LOOKUP else DRAFTS
         self._accepted.setdefault(arm.fingerprint, Evidence(prior, belief))
         self._by_load.setdefault(arm.fingerprint, Curve((1.0, 1.0)))
-        self._short.setdefault(arm.fingerprint, Shortening())
+        self._short.setdefault(arm.fingerprint, Shortening(falls(prior.step_seconds)))
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
         self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}, now))
         self._renew(backend, self._servers[backend], Pool.of(()), self._loaded(arm), now)
@@ -163,21 +163,22 @@ class Learner:
         if sample.prefill_tokens > 0:
             self._lengths[server.arm.target].prompt(sample.classes, sample.prefill_tokens)
         if sample.ttft is not None:
-            step = step_at(server.steps, sample.queue + 1.0)
+            step = step_at(server.steps, min(sample.queue + 1.0, server.arm.max_running))
             stretch = server.model.stretch
             prefill.learn_start(sample.ttft, step, sample.prefill_tokens, sample.queue, stretch)
 
     def _take_span(self, server: _Server, span: Span, prompts: float, at: float) -> None:
-        step = step_at(server.steps, span.batch)
+        batch = min(span.batch, server.arm.max_running)  # the others wait
+        step = step_at(server.steps, batch)
         # Those in one batch see the same steps, so each tells less that is new.
-        weight = min(1.0, span.steps / _SPAN_STEPS) / math.sqrt(max(1.0, span.batch))
+        weight = min(1.0, span.steps / _SPAN_STEPS) / math.sqrt(max(1.0, batch))
         computing = prompts * server.prefill.seconds
-        likely = max(step, server.curve.likely(span.batch))
+        likely = max(step, server.curve.likely(batch))
         seconds = min(span.seconds, STALL * (span.steps * likely + computing))
         server.prefill.learn_span(seconds, span.steps * step, prompts, weight)
         each = max(seconds - computing, _LEAST_DECODING * seconds) / span.steps
         server.seen = at
-        server.curve.add(span.batch, math.log(each / server.curve.expected(span.batch)), weight)
+        server.curve.add(batch, math.log(each / server.curve.expected(batch)), weight)
         server.residual += weight * math.log(each / step)
         server.residuals += weight
 
@@ -246,6 +247,7 @@ class Learner:
             steps_per_token=accepted.steps_per_token if arm.draft_tokens else {},
             other_steps_per_token=accepted.other_steps_per_token if arm.draft_tokens else 1.0,
             step_seconds=steps,
+            crowding=crowding(steps),
             prefill_seconds=server.prefill.seconds,
             start_steps=server.prefill.start_steps,
             stretch=server.prefill.stretch(now),

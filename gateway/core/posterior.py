@@ -235,8 +235,11 @@ def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:
         other_steps_per_token=math.exp(min(0.0, math.log(one.prior.other_steps_per_token) + level)),
         evidence=evidence,
         spread={
-            workload: SPREAD
-            / math.sqrt(fresh(now - one.seen.get(workload, now)) * evidence.get(workload, 0.0) + alike)
+            workload: 1.0
+            / math.sqrt(
+                fresh(now - one.seen.get(workload, now)) * evidence.get(workload, 0.0) / one.variance
+                + alike / SPREAD**2
+            )
             for workload in workloads
         },
         other_spread=SPREAD / math.sqrt(alike),

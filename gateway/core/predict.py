@@ -68,6 +68,8 @@ class ServerModel:
         other_steps_per_token: The same for cells that are not known.
         step_seconds: Seconds of a step by the requests in the batch: entry n is for n of them, entry 0 for an
             idle server's first. Beyond the last entry it goes on as between the last two.
+        crowding: What one more request costs all others together, in seconds a step, by the requests there
+            are; None where the step table says it: n·(s(n+1) - s(n)). See ``curve.crowding``.
         prefill_seconds: Seconds for each prompt token that is not cached.
         start_steps: Steps from dispatch to the first token, the prompt's own time left out.
         stretch: How much longer decoding takes for the prompts that the server computes beside it.
@@ -89,6 +91,7 @@ class ServerModel:
     steps_per_token: Mapping[Cell, float] = field(default_factory=dict)
     other_steps_per_token: float = 1.0
     step_seconds: Sequence[float] = (0.02, 0.02)
+    crowding: Sequence[float] | None = None
     prefill_seconds: float = 1e-4
     start_steps: float = START_STEPS
     stretch: float = 1.0
@@ -178,7 +181,8 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
     With n = ``queue`` others, L output tokens, K = L · E[1/τ] steps, s(n) seconds a step, f the ``stretch``
     by prompts computed beside, and u prompt tokens to compute at p seconds each:
     TTFT = wait + (u·p + c·s(n+1))·f; completion = TTFT + K·s(n+1)·f;
-    harm = n·(K·(s(n+1) - s(n))·f + u·p), as its steps and its prefill hold up everybody in the batch.
+    harm = n·(K·(s(n+1) - s(n))·f + u·p), as its steps and its prefill hold up everybody in the batch;
+    where it is known, ``crowding`` stands for n·(s(n+1) - s(n)).
 
     Args:
         model: The server.
@@ -243,8 +247,9 @@ def times(model: ServerModel, steps: float, prompt: float, queue: float) -> tupl
         now, then = model.step(batch), model.step(batch + 1.0)
         # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
         wait = (queue - batch) * model.mean_steps * then / model.max_running
-    prefill, stretch = prompt * model.prefill_seconds, model.stretch
-    harm = batch * (steps * (then - now) * stretch + prefill)
+    prefill, stretch, crowding = prompt * model.prefill_seconds, model.stretch, model.crowding
+    slower = batch * (then - now) if crowding is None else crowding[min(int(batch), len(crowding) - 1)]
+    harm = steps * slower * stretch + batch * prefill
     return (
         wait + (prefill + model.start_steps * then) * stretch,
         steps * then * stretch,

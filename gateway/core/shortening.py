@@ -15,7 +15,7 @@ import numpy as np
 from gateway.core.curve import MEMORY, MOST, SEEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,10 +64,13 @@ class Shortening:
     """Which share of N is drafted a step: discounted sums for each batch, as an engine switches at one.
 
     Attributes:
+        falls: Batches at which steps were believed to get shorter before there was evidence, ascending: what
+            shortens them is fewer drafts.
         weight: Evidence in requests.
         drafted: Sum of weight times share.
     """
 
+    falls: Sequence[int] = ()
     weight: list[float] = field(default_factory=lambda: [0.0] * (MOST + 1))
     drafted: list[float] = field(default_factory=lambda: [0.0] * (MOST + 1))
 
@@ -82,7 +85,8 @@ class Shortening:
         """Factor on steps a token by batch, as in a step table.
 
         Load is what shortens drafts, so they are whole below the smallest batch at which short ones were
-        seen, never longer at a larger one, and beyond the largest as short as there.
+        seen, never longer at a larger one, and beyond the largest as short as there. Between two batches that
+        were seen they change where steps get shorter, and evenly where they do not.
 
         Args:
             steps_per_token: Of whole drafts.
@@ -93,7 +97,15 @@ class Shortening:
         logs = [math.log(excess(steps_per_token, draft_tokens, share)) for share in shares]
         if not any(logs):
             return np.ones(MOST + 1)
-        if seen[0] > 1:
-            seen, logs = [seen[0] - 1, *seen], [0.0, *logs]
-        factors: NDArray[np.float64] = np.exp(np.interp(np.arange(MOST + 1), seen, logs))
+        places, values = [0.0], [0.0]
+        for at, log in zip(seen, logs, strict=True):
+            between = [fall for fall in self.falls if places[-1] < fall <= at]
+            if between or len(places) == 1:
+                changes = between[-1] if between else at
+                places += [changes - 1.0, float(changes)]
+                values += [values[-1], log]
+            places.append(float(at))
+            values.append(log)
+        batches = np.maximum(1, np.arange(MOST + 1))
+        factors: NDArray[np.float64] = np.exp(np.interp(batches, places, values))
         return factors

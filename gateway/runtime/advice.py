@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -103,15 +102,10 @@ def advise(kinds: Sequence[Kind], wanted: Sequence[Wanted]) -> Advice:
     own = _solve(models, demand, counts)
     alone = _solve(models, demand.blended(), counts)
     options = []
-    for model in models:
+    for at, model in enumerate(models):
         other = _solve([model], demand, [sum(counts)])
         gain = other.tokens / own.tokens - 1.0
-        same = len(models) == 1
-        error = (
-            0.0
-            if same
-            else _SIGMAS * math.hypot(_spread(own, models, demand), _spread(other, [model], demand))
-        )
+        error = _error(own, other, at, models, demand)
         options.append(Option({model.fingerprint: sum(counts)}, other.tokens, gain, error))
     options.sort(key=lambda one: -one.gain)
     return Advice(own.tokens, max(0.0, own.tokens / alone.tokens - 1.0), tuple(options))
@@ -136,18 +130,18 @@ def compose(models: Sequence[ServerModel], servers: int, wanted: Sequence[Wanted
     demand = _Demand.of(wanted)
     if not models or servers < 1:
         raise ValueError("there is nothing to compose: give a configuration and a server at least")
-    single = [_solve([model], demand, [servers]).tokens for model in models]
-    best = max(range(len(models)), key=single.__getitem__)
+    single = [_solve([model], demand, [servers]) for model in models]
+    best = max(range(len(models)), key=lambda at: single[at].tokens)
     blend = _solve(models, demand, None, servers)
-    gain = blend.tokens / single[best] - 1.0
+    gain = blend.tokens / single[best].tokens - 1.0
     if gain < BLEND:
-        return Option({models[best].fingerprint: servers}, single[best], 0.0, 0.0)
+        return Option({models[best].fingerprint: servers}, single[best].tokens, 0.0, 0.0)
     parts = {
         model.fingerprint: round(count)
         for model, count in zip(models, blend.servers, strict=True)
         if count > _USED
     }
-    error = _SIGMAS * math.hypot(_spread(blend, models, demand), _spread(blend, [models[best]], demand))
+    error = _error(blend, single[best], best, models, demand)
     return Option(parts, blend.tokens, gain, error)
 
 
@@ -182,27 +176,36 @@ class _Demand:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the program says: output tokens a second, requests by (model, kind of request), and servers."""
+    """What the program says.
+
+    Attributes:
+        tokens: Output tokens a second.
+        decoding: Share of the servers' time by (model, kind of request) that decodes it.
+        servers: By model.
+    """
 
     tokens: float
-    flow: NDArray[np.float64]
+    decoding: NDArray[np.float64]
     servers: NDArray[np.float64]
 
 
-def _error(one: float, other: float) -> float:
-    return _SIGMAS * math.hypot(one, other)
+def _error(own: _Found, other: _Found, at: int, models: Sequence[ServerModel], demand: _Demand) -> float:
+    """Half the width of the 95 % interval of the logarithm of one output over another's.
 
+    Acceptance of each (configuration, workload) errs by itself, and counts for as much of an output as the
+    servers' time that decodes by it; what it counts for in both outputs is no difference.
 
-def _spread(found: _Found, models: Sequence[ServerModel], demand: _Demand) -> float:
-    """How far the logarithm of an output is unknown: that of acceptance, by where requests go.
-
-    Each (configuration, workload) errs by itself.
+    Args:
+        own: Of all the models.
+        other: Of one of them alone.
+        at: Its place.
+        models: The configurations.
+        demand: What is asked for.
     """
-    flow = found.flow if len(found.flow) == len(models) else found.flow.sum(axis=0, keepdims=True)
-    unsure = np.array(
-        [[one.spread.get(name, one.other_spread) for name in demand.workloads] for one in models]
-    )
-    return float(np.linalg.norm(flow * unsure) / flow.sum())
+    counts = -own.decoding
+    counts[at] += other.decoding[0]
+    unsure = [[one.spread.get(name, one.other_spread) for name in demand.workloads] for one in models]
+    return _SIGMAS * float(np.linalg.norm(counts * np.array(unsure)))
 
 
 def _solve(
@@ -255,8 +258,11 @@ def _solve(
     )
     if not found.success:
         raise ValueError(f"the program has no solution: {found.message}")
-    flow = np.array(
-        [found.x[first[at] : first[at + 1]].reshape(-1, kinds).sum(axis=0) for at in range(len(models))]
+    decoding = np.array(
+        [
+            (found.x[first[at] : first[at + 1]].reshape(-1, kinds) * (of.decode @ within.T)).sum(axis=0)
+            for at, of in enumerate(works)
+        ]
     )
     tokens = float(found.x[theta]) * float(demand.mixes.sum(axis=0) @ works[0].tokens)
-    return _Found(tokens, flow, found.x[count:theta])
+    return _Found(tokens, decoding / found.x[count:theta].sum(), found.x[count:theta])

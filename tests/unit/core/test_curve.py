@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from gateway.core.curve import MOST, Curve, Pool, affine, rising
+from gateway.core.curve import MOST, Curve, Pool, affine, crowding, falls, rising
 
 PRIOR = affine(0.02, 1.0)
 
@@ -98,3 +98,29 @@ def test_how_a_table_changes_with_load_does_not_depend_on_its_level() -> None:
         curve.add(4.0, math.log(0.5), 1.0)
         curve.add(64.0, math.log(1.0), 1.0)
     assert curve.relative()[64] / curve.relative()[4] == pytest.approx(2.0, rel=0.05)
+
+
+def test_where_steps_grow_evenly_the_others_lose_what_one_more_adds() -> None:
+    table = affine(0.02, 1.0)
+    costs = crowding(table)
+    assert costs[1:4] == pytest.approx([batch * (table[2] - table[1]) for batch in (1, 2, 3)], rel=0.1)
+    assert costs[100] == pytest.approx(100 * (table[101] - table[100]), rel=0.02)
+
+
+def test_where_steps_are_a_staircase_the_others_lose_something_at_each_batch_and_nowhere_all() -> None:
+    table = [1.0 + batch // 8 for batch in range(129)]
+    costs = crowding(table)
+    jump = 63 * (table[64] - table[63])
+    assert all(0.0 < cost < 0.4 * jump for cost in costs[60:68])
+    assert sum(costs[60:68]) / 8 == pytest.approx(jump / 8, rel=0.1)
+
+
+def test_before_steps_get_shorter_one_more_is_welcome() -> None:
+    table = [2.0] * 100 + [1.0] * 100
+    assert falls(table) == (100,)
+    assert max(crowding(table)[92:108]) < 0.0 == pytest.approx(crowding(table)[50])
+
+
+def test_a_table_that_never_gets_shorter_does_not_fall() -> None:
+    assert falls(affine(0.02, 1.0)) == ()
+    assert falls([1.0, 0.95, 1.0]) == ()

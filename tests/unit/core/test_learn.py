@@ -168,6 +168,18 @@ def test_a_server_that_gets_slow_is_noticed_within_seconds() -> None:
     assert one.publish(104.0)["a"].step(1.0) == pytest.approx(2.5 * STEP, rel=0.15)
 
 
+def test_requests_that_wait_are_not_taken_for_a_larger_batch() -> None:
+    # Steps of a batch of 16 take twice those of one request; 24 more wait, and change nothing.
+    prior = ServerModel(step_seconds=affine(0.02, 4.2))
+    model = taught(
+        Arm("f", prior=prior, max_running=16),
+        times=200,
+        steps=100.0,
+        spans=(Span(40.0, 100.0 * prior.step(16.0), 100.0),),
+    )
+    assert model.step(16.0) == pytest.approx(prior.step(16.0), rel=0.01)
+
+
 def test_a_server_that_compiles_at_first_is_not_taken_for_slow() -> None:
     stalled = (Span(1.0, 100 * 100.0 * STEP, 100.0),)
     assert taught(PLAIN, 1, spans=stalled, ttft=100.0).step(1.0) < 2.5 * STEP

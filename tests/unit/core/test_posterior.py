@@ -38,6 +38,15 @@ def test_a_cell_is_learnt_and_its_neighbours_follow() -> None:
     assert found.evidence["code"] == pytest.approx(50.0, rel=0.1)
 
 
+def test_the_more_alike_requests_are_the_surer_it_is() -> None:
+    alike, differing = Evidence(PRIOR), Evidence(PRIOR)
+    teach(alike, CODE, 0.2, times=200, noise=0.1)
+    teach(differing, CODE, 0.2, times=200, noise=0.4)
+    sure, unsure = (publish(one, {}, 0.0) for one in (alike, differing))
+    assert sure.spread["code"] == pytest.approx(sure.request_spread / math.sqrt(200.0), rel=0.2)
+    assert unsure.spread["code"] > 2.0 * sure.spread["code"]
+
+
 def test_lookup_that_finds_nothing_in_one_workload_may_find_all_in_another() -> None:
     draft, lookup = Evidence(PRIOR), Evidence(PRIOR, LOOKUPS)
     teach(draft, CHAT, 1.0)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.core.predict import (
@@ -14,6 +16,7 @@ from gateway.core.predict import (
     predict,
     prompt_bin,
     stratum,
+    times,
 )
 from tests.factories import classification, features
 
@@ -94,6 +97,12 @@ def test_who_does_not_fit_into_the_batch_waits() -> None:
     step = MODEL.step(4)
     assert over.ttft - full.ttft == pytest.approx(2 * 100 * step / 4)
     assert over.harm == full.harm
+
+
+def test_what_others_lose_is_taken_from_the_crowding_where_it_is_known() -> None:
+    jumps = replace(MODEL, crowding=(0.5, 1.5))
+    lost = [times(jumps, 10.0, 0.0, queue)[2] for queue in (0.0, 1.0, 9.0)]
+    assert lost == pytest.approx([5.0, 15.0, 15.0])
 
 
 def test_a_request_for_nothing_is_not_divided_by_zero() -> None:

@@ -52,6 +52,20 @@ def test_between_two_batches_that_were_seen_the_factor_goes_over() -> None:
     assert (table[16], table[40], table[64]) == pytest.approx((1.0, 2.0, 4.0))
 
 
+def test_where_steps_get_shorter_drafts_do() -> None:
+    short = Shortening(falls=(24, 48))
+    for _ in range(10):
+        short.add(64.0, 0.0, 1.0)
+    table = short.table(THETA, N)
+    assert (table[47], table[48], table[64]) == pytest.approx((1.0, 4.0, 4.0)), "at the last fall before it"
+    for _ in range(10):
+        short.add(16.0, 1.0, 1.0)
+        short.add(30.0, 1.0, 1.0)
+        short.add(80.0, 0.0, 1.0)
+    table = short.table(THETA, N)
+    assert (table[24], table[47], table[48], table[80]) == pytest.approx((1.0, 1.0, 4.0, 4.0))
+
+
 def test_drafts_are_never_longer_under_more_load() -> None:
     assert falling([(4.0, 4.0), (0.0, 2.0), (1.0, 1.0), (0.0, 1.0)]) == pytest.approx(
         [1.0, 1 / 3, 1 / 3, 0.0]

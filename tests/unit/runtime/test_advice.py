@@ -73,6 +73,20 @@ def test_what_is_not_sure_is_not_advised():
     assert found.consolidate is None
 
 
+def test_what_both_fleets_do_alike_makes_their_difference_no_less_sure():
+    better = model("better", code=0.3, chat=0.3, spread=0.2)
+    worse = model("worse", code=0.4, chat=0.4)
+    few, many = (
+        advise(
+            [Kind(tuple(map(str, range(count))), better), Kind(tuple("abcdefghi"[: 10 - count]), worse)],
+            wanted(in_flight=320.0),
+        )
+        for count in (1, 9)
+    )
+    assert few.options[0].servers == many.options[0].servers == {"better": 10}
+    assert few.options[0].error > 5.0 * many.options[0].error > 0.0
+
+
 def test_of_known_configurations_one_is_composed_where_one_is_best():
     found = compose([PLAIN, DRAFT], 8, wanted())
     assert (found.servers, found.gain) == ({"draft": 8}, 0.0)
