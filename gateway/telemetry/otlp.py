@@ -34,6 +34,8 @@ def _varint(number: int) -> bytes:
     """A number of seven bits a byte, the lowest first; at least 0."""
     if number < _MORE:
         return _SMALL[number]
+    if number < _MORE * _MORE:
+        return bytes((number & _SEVEN_BITS | _MORE, number >> 7))
     found = bytearray()
     while number > _SEVEN_BITS:
         found.append(number & _SEVEN_BITS | _MORE)
@@ -94,15 +96,15 @@ def _attribute(field: int, name: str, value: Value) -> bytes:
 class Key:
     """The name of a span's attribute, ready to be written with a value."""
 
-    __slots__ = ("_before_double", "_before_text", "_name", "whole")
+    __slots__ = ("_before_double", "_before_value", "_name", "whole")
 
     _FIELD: Final = 9
 
     def __init__(self, name: str) -> None:
         """Write the name."""
         self._name = _message(1, written(name))
+        self._before_value = self._name + _SMALL[2 << 3 | _DELIMITED]
         self._before_double = _attribute(self._FIELD, name, 0.0)[:-8]
-        self._before_text = self._name + _SMALL[2 << 3 | _DELIMITED]
         self.whole = lru_cache(4096)(self.of)
 
     def of(self, value: Value) -> bytes:
@@ -115,24 +117,24 @@ class Key:
 
     def text(self, value: str) -> bytes:
         """The same for a text that is another one each time, at a third of the price."""
-        content, name = written(value), self._before_text
-        size = len(content)
-        if size + len(name) + 3 >= _MORE:
-            return self.of(value)
-        return b"".join(
-            (_ATTRIBUTE, _SMALL[size + len(name) + 3], name, _SMALL[size + 2], b"\n", _SMALL[size], content)
-        )
+        return self._holding(1, written(value))
 
     def texts(self, values: Iterable[bytes]) -> bytes:
         """The same for texts that are others each time, as their bytes."""
-        return self._list(b"".join([_short(value) for value in values]))
+        return self._holding(5, b"".join(map(_short, values)))
 
     def wholes(self, values: Iterable[int]) -> bytes:
         """The same for whole numbers that fit 64 bits."""
-        return self._list(b"".join(map(_element, values)))
+        return self._holding(5, b"".join(map(_element, values)))
 
-    def _list(self, held: bytes) -> bytes:
-        return _message(self._FIELD, self._name + _message(2, _message(5, held)))
+    def _holding(self, field: int, content: bytes) -> bytes:
+        """The attribute with a value that is this in one of its fields."""
+        name, size = self._before_value, len(content)
+        whole = size + len(name) + 3
+        if whole >= _MORE:
+            return _message(self._FIELD, self._name + _message(2, _message(field, content)))
+        tag = _SMALL[field << 3 | _DELIMITED]
+        return b"".join((_ATTRIBUTE, _SMALL[whole], name, _SMALL[size + 2], tag, _SMALL[size], content))
 
 
 _ATTRIBUTE: Final = _SMALL[Key._FIELD << 3 | _DELIMITED]  # noqa: SLF001 - of this module

@@ -52,29 +52,20 @@ _output_tokens: Final = _KEYS[names.GEN_AI_OUTPUT_TOKENS].whole
 _cached_tokens: Final = _KEYS[names.GEN_AI_CACHED_TOKENS].whole
 
 
-def operation(record: Record) -> str:
-    """The GenAI operation, or the endpoint's name."""
-    return names.OPERATIONS.get(record.features.endpoint, record.features.endpoint)
-
-
-def span_name(record: Record) -> str:
-    """The operation, and the model if there is such a one."""
-    model = model_of(record)
-    return f"{operation(record)} {model}" if model else operation(record)
-
-
-def asked(record: Record) -> bytes:
-    """What the client asked for."""
+def asked(record: Record) -> tuple[str, bytes]:
+    """What the client asked for: as the name of a span, operation and model, and as attributes."""
     of = record.features
-    return _asked(operation(record), model_of(record), of.max_tokens, of.temperature, of.n, of.stream)
+    return _asked(of.endpoint, model_of(record), of.max_tokens, of.temperature, of.n, of.stream)
 
 
 @_kept
 def _asked(
-    operation: str, model: str, max_tokens: int | None, temperature: float | None, n: int,
+    endpoint: str, model: str, max_tokens: int | None, temperature: float | None, n: int,
     stream: bool,  # noqa: FBT001 - a name would double the price
-) -> bytes:  # fmt: skip
-    return _written({
+) -> tuple[str, bytes]:  # fmt: skip
+    operation = names.OPERATIONS.get(endpoint, endpoint)
+    name = f"{operation} {model}" if model else operation
+    return name, _written({
         names.GEN_AI_OPERATION: operation,
         names.GEN_AI_STREAM: stream,
         names.GEN_AI_MODEL: model or None,

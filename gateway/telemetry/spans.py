@@ -67,7 +67,7 @@ class Spans:
         kept = "" if record.trace.sampled else self._worth(record)
         if not record.trace.sampled and not kept:
             return []
-        name, asked = attributes.span_name(record), attributes.asked(record)
+        name, asked = attributes.asked(record)
         spans = [
             self._attempt(record, number, attempt, name, asked)
             for number, attempt in enumerate(record.attempts, start=1)
