@@ -141,9 +141,12 @@ def ask(features: Features, classification: Classification) -> Ask:
     """A request as a prediction needs it, all likely classes kept: a doubtful label counts for little."""
     tokens = features.prompt_chars / CHARS_PER_TOKEN
     bin_, how = prompt_bin(tokens), stratum(features)
-    likely = [(label, share) for label, share in classification.weights.items() if share >= LIKELY]
-    total = sum([share for _, share in likely])
-    classes = tuple([(Cell(label, bin_, how), share / total) for label, share in likely])
+    likely, total = [], 0.0
+    for label, share in classification.weights.items():
+        if share >= LIKELY:
+            likely.append((Cell(label, bin_, how), share))
+            total += share
+    classes = tuple([(cell, share / total) for cell, share in likely])
     return Ask(classes, None, features.prompt_chars, features.max_tokens)
 
 
@@ -211,8 +214,12 @@ def weigh(request: Ask, lengths: Mapping[str, float], other: float) -> Expected:
         other: The same for workloads that are not in it.
     """
     most = math.inf if request.max_tokens is None else request.max_tokens
-    parts = tuple([(cell, share * min(lengths.get(cell[0], other), most)) for cell, share in request.classes])
-    return sum([tokens for _, tokens in parts]), parts
+    parts, total = [], 0.0
+    for cell, share in request.classes:
+        tokens = share * min(lengths.get(cell[0], other), most)
+        parts.append((cell, tokens))
+        total += tokens
+    return total, tuple(parts)
 
 
 def steps_of(model: ServerModel, expected: Expected) -> float:
