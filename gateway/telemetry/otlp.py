@@ -46,8 +46,12 @@ def _varint(number: int) -> bytes:
 
 def _message(field: int, content: bytes) -> bytes:
     """A field, of the first 15, that holds others, or a text."""
-    size = len(content)
-    return _SMALL[field << 3 | _DELIMITED] + (_SMALL[size] if size < _MORE else _varint(size)) + content
+    return _head(field, len(content)) + content
+
+
+def _head(field: int, size: int) -> bytes:
+    """What stands before so many bytes of others, or of a text."""
+    return _SMALL[field << 3 | _DELIMITED] + (_SMALL[size] if size < _MORE else _varint(size))
 
 
 def written(value: str) -> bytes:
@@ -216,4 +220,8 @@ def export(resource: Mapping[str, Value], scope: str, version: str, spans: Itera
     """What is posted to a receiver: spans of one scope of one resource."""
     about = _message(1, b"".join([_attribute(1, key, value) for key, value in resource.items()]))
     named = _message(1, _message(1, written(scope)) + _message(2, written(version)))
-    return _message(1, about + _message(2, named + b"".join(spans)))
+    # A batch has half a megabyte, so it is copied once.
+    held = (named, *spans)
+    within = _head(2, sum(map(len, held)))
+    before = about + within
+    return b"".join((_head(1, len(before) + sum(map(len, held))), before, *held))

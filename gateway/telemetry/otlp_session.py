@@ -170,6 +170,8 @@ class _Adapter(HTTPAdapter):
     def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> HTTPConnectionPool:  # noqa: ANN401
         """As the library has it."""
         pool = super().get_connection_with_tls_context(*args, **kwargs)
+        if "ConnectionCls" in vars(pool):
+            return pool  # it has been here before
         usual, opened = type(pool).ConnectionCls, self._line.opened
 
         class Connection(usual):  # type: ignore[misc, valid-type]

@@ -7,6 +7,7 @@ pays nothing for them while it runs. They are built as the bytes that OTLP sends
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import outcome as statuses
@@ -158,18 +159,14 @@ def _request_events(record: Record) -> list[bytes]:
     if record.queued:
         at = _unix_ns(record, record.decided - record.queued)
         events.append(otlp.event(names.EVENT_QUEUED, at, {names.QUEUED_SECONDS.name: record.queued}))
-    events += [
-        otlp.event(
-            names.EVENT_RESUME if _was_resumed(record, failed) else names.EVENT_FAILOVER,
-            _unix_ns(record, failed.ended),
-            {
-                names.FAILOVER_FROM.name: failed.backend,
-                names.FAILOVER_TO.name: following.backend,
-                names.ERROR_TYPE.name: error_type(failed.error),
-            },
-        )
-        for failed, following in zip(record.attempts, record.attempts[1:], strict=False)
-    ]
+    for failed, following in pairwise(record.attempts):
+        facts = {
+            names.FAILOVER_FROM.name: failed.backend,
+            names.FAILOVER_TO.name: following.backend,
+            names.ERROR_TYPE.name: error_type(failed.error),
+        }
+        name = names.EVENT_RESUME if _was_resumed(record, failed) else names.EVENT_FAILOVER
+        events.append(otlp.event(name, _unix_ns(record, failed.ended), facts))
     if record.outcome.status == statuses.CANCELLED:
         events.append(otlp.event(names.EVENT_DISCONNECTED, _unix_ns(record, record.ended)))
     return events
