@@ -26,8 +26,8 @@ class _Mean:
     weight: float = 0.0
     total: float = 0.0
 
-    def add(self, value: float, weight: float, memory: float) -> None:
-        keep = 1.0 - weight / memory
+    def add(self, value: float, weight: float) -> None:
+        keep = 1.0 - weight / _MEMORY
         self.weight = keep * self.weight + weight
         self.total = keep * self.total + weight * value
 
@@ -62,12 +62,16 @@ class Lengths:
         self, classes: Mapping[str, float], tokens: int, prompt_tokens: int | None, prompt_chars: int | None
     ) -> None:
         """Take in an answer. In doubt of its label, the difference to what was expected is shared out."""
-        other = self.other
-        known = {workload: self._of(workload, other) for workload in classes}
-        off = tokens - sum([share * known[workload] for workload, share in classes.items()])
+        means, prior, other = self._by_workload, self.prior, self.other
+        off, known = float(tokens), []
         for workload, share in classes.items():
-            self._by_workload[workload].add(max(1.0, known[workload] + off), share, _MEMORY)
-        self._all.add(tokens, 1.0, _MEMORY)
+            mean = means[workload]
+            expected = mean.drawn(prior.get(workload, other), _TRUST)
+            off -= share * expected
+            known.append((mean, share, expected))
+        for mean, share, expected in known:
+            mean.add(max(1.0, expected + off), share)
+        self._all.add(tokens, 1.0)
         self._published = None
         if prompt_tokens and prompt_chars:
             keep = 1.0 - 1.0 / _MEMORY
@@ -77,11 +81,11 @@ class Lengths:
     def prompt(self, classes: Mapping[str, float], tokens: int) -> None:
         """Take in how many tokens of a prompt were computed."""
         for workload, share in classes.items():
-            self._prompts[workload].add(tokens, share, _MEMORY)
+            self._prompts[workload].add(tokens, share)
 
     def steps(self, backend: str, steps: float) -> None:
         """Take in how many decode steps an answer is expected to have taken on a server."""
-        self._steps[backend].add(steps, 1.0, _MEMORY)
+        self._steps[backend].add(steps, 1.0)
 
     def _of(self, workload: str, other: float) -> float:
         mean = self._by_workload.get(workload)
