@@ -126,10 +126,15 @@ _BY_RULE: Final = tuple(
     tuple(number == rule for number in range(len(RULES))) for rule in range(len(RULES) + 1)
 )
 
+_CONDITIONS: Final = tuple((number, rule.fits) for number, rule in enumerate(RULES))
+
 
 def first_rule(features: Features) -> int:
     """Number of the first rule that fits, or how many there are where none does."""
-    return next((number for number, rule in enumerate(RULES) if rule.fits(features)), len(RULES))
+    for number, fits in _CONDITIONS:  # next() takes nearly twice as long
+        if fits(features):
+            return number
+    return len(RULES)
 
 
 def _values(features: Features, rule: int) -> list[float]:
