@@ -85,10 +85,11 @@ class Telemetry:
 
     def on_record(self, record: Record) -> None:
         """Count a finished request and queue its spans; does not block and reaches no network."""
-        traced = self._queue is not None and self._spans.wanted(record)
+        queue = self._queue
+        traced = queue is not None and self._spans.wanted(record) != ""
         self._metrics.on_record(record, traced=traced)
-        if self._queue is not None and traced:
-            self._queue.put(record)
+        if queue is not None and traced:
+            queue.put(record)
 
     def numbers(self, metric: names.Metric) -> dict[Values, float]:
         """A counter that finished requests feed, by label values as it is now.

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import outcome as statuses
-from gateway.core import reasons
 from gateway.core.decide import Decision
+from gateway.core.reasons import LEARNING
 from gateway.telemetry import names, otlp
 from gateway.telemetry import span_attributes as attributes
 from gateway.telemetry.failures import error_type
@@ -28,6 +28,7 @@ _DELIVERING: Final = "first_byte"
 """Phase of an attempt that broke off while the client got its answer."""
 
 _GOOD: Final = 200
+_SAMPLED: Final = "sampled"
 
 _FAILED: Final = frozenset({statuses.UPSTREAM_ERROR, statuses.TIMEOUT, statuses.REJECTED, statuses.TRUNCATED})
 """Statuses that are errors of ours. A client's own mistake, or that it left, is none, as for HTTP servers."""
@@ -56,17 +57,30 @@ class Spans:
         self._backend = backend
         self._slow = slow
 
-    def wanted(self, record: Record) -> bool:
-        """Whether a request has spans: its trace is sampled or worth keeping."""
-        return record.trace.sampled or bool(self._worth(record))
+    def wanted(self, record: Record) -> str:
+        """Why a request has spans: its trace is sampled, or was left out by chance but is worth keeping.
+
+        Nothing if it has none; a caller that wants none is obeyed.
+        """
+        trace, decision = record.trace, record.decision
+        if trace.sampled:
+            return _SAMPLED
+        if trace.parent_id:
+            return ""
+        if record.outcome.status in _FAILED:
+            return "failed"
+        if isinstance(decision, Decision) and decision.reason in LEARNING:
+            return "explored"
+        took = record.ended - record.started
+        return "slow" if took >= self._slow and self._is_slow(took, record.outcome) else ""
 
     def of(self, record: Record) -> list[bytes]:
         """All spans of a request, attempts first; none if its trace is neither sampled nor worth keeping.
 
         An attempt without span id is left out: nothing was sent under it.
         """
-        kept = "" if record.trace.sampled else self._worth(record)
-        if not record.trace.sampled and not kept:
+        kept = self.wanted(record)
+        if not kept:
             return []
         name, asked = attributes.asked(record)
         spans = [
@@ -79,17 +93,6 @@ class Spans:
     def export(self, spans: Iterable[bytes]) -> bytes:
         """What is posted to a receiver."""
         return otlp.export(self._resource, names.SCOPE, self._version, spans)
-
-    def _worth(self, record: Record) -> str:
-        """Why to keep a trace that chance left out, or nothing; a caller that wants none is obeyed."""
-        if record.trace.parent_id:
-            return ""
-        if record.outcome.status in _FAILED:
-            return "failed"
-        if isinstance(record.decision, Decision) and record.decision.reason in reasons.LEARNING:
-            return "explored"
-        took = record.ended - record.started
-        return "slow" if took >= self._slow and self._is_slow(took, record.outcome) else ""
 
     def _is_slow(self, took: float, outcome: Outcome) -> bool:
         """Whether what took that long altogether is slow for what it was."""
@@ -129,7 +132,7 @@ def _request(record: Record, name: str, asked: bytes, kept: str) -> bytes:
     ]  # fmt: skip
     if wrong:
         inside.append(attributes.failed(error_type(result.error) or result.status))
-    if kept:
+    if kept != _SAMPLED:
         inside.append(attributes.kept(kept))
     return otlp.span(
         name=name,
