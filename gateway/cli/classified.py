@@ -43,13 +43,16 @@ class Answer:
         return None if truth is None else Guess(truth, self.found.label, self.found.confidence)
 
     def because(self) -> str:
-        """The reason in words."""
+        """The reason in words, with what spoke most for the likeliest label where the model was asked."""
         from gateway.core.classify import reason
 
-        said = reason(self.found, self.features)
-        if not self.found.source.startswith("model:"):
+        said, scores = reason(self.found, self.features), self.found.scores
+        if not scores or self.found.source.startswith("rule:"):
             return said
-        return f"{said}: {', '.join(self.classifier.reasons(self.view, self.features, self.found.label))}"
+        likeliest = max(scores, key=scores.__getitem__)
+        named = "" if likeliest == self.found.label else f"for {likeliest}: "
+        found = self.classifier.reasons(self.view, self.features, likeliest)
+        return f"{said}: {named}{', '.join(found)}" if found else said
 
     def as_json(self) -> dict[str, Any]:
         """The answer as a JSON object."""

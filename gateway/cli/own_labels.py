@@ -54,6 +54,7 @@ def _examples(file: Path, lines: Sequence[Line]) -> tuple[list[tuple[str, Reques
     """Labels with what the gateway reads of their requests, and what is wrong with the others."""
     from pydantic_core import PydanticCustomError
 
+    from gateway.core.classify import wordless
     from gateway.core.features import WORKLOADS
     from gateway.policy.scalars import name
     from gateway.training.corpus import UnusableRowError, seen
@@ -77,6 +78,9 @@ def _examples(file: Path, lines: Sequence[Line]) -> tuple[list[tuple[str, Reques
             continue
         except UnusableRowError as error:
             problems.append(str(error))
+            continue
+        if wordless(view):
+            problems.append(f"{where}: holds no letter or digit to learn from; such requests get the default")
             continue
         before, number = said.setdefault(view, (label, line.number))
         if before != label:

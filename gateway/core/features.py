@@ -7,6 +7,7 @@ request), :func:`extract` turns that into :class:`Features`, which are safe to l
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import language, loops, marks
@@ -41,6 +42,9 @@ PARAMETERS: Final = (
 GENERATING: Final = frozenset({"chat", "completions", "responses", "messages"})
 """Endpoints whose answer is generated token by token, so that speculation matters."""
 
+
+_SYSTEM_TURNS: Final = 4
+"""How many system prompts are read, of those that begin the conversation."""
 
 _ASKING_CHARS: Final = 200
 """Where in a system prompt the language of the answer is asked for: within so many first characters."""
@@ -163,9 +167,9 @@ def _answer_language(view: RequestView, read: Reading, own: str) -> str:
     """What the message asks for, then what the system prompt asks for, then the message's own language."""
     asked = language.asked(read.ask, read.asked, read.seen.highest)
     if asked is None:
-        for turn in view.turns:
-            if turn.role == "system":
-                asked = _requested_by_rules(turn.text[:_ASKING_CHARS]) or asked
+        rules = (turn for turn in view.turns if turn.role == "system")
+        for turn in islice(rules, _SYSTEM_TURNS):
+            asked = _requested_by_rules(turn.text[:_ASKING_CHARS]) or asked
     return asked or own
 
 

@@ -159,8 +159,7 @@ def _supplied(text: str, chars: int) -> int:
 
 
 def _of_names(names: str) -> frozenset[str]:
-    apart = names if names.islower() else _CAMEL.sub(" ", names).lower()
-    return _content(letters(apart[:_TOOL_CHARS]))
+    return _content(letters(names if names.islower() else _CAMEL.sub(" ", names).lower()))
 
 
 def _of_descriptions(descriptions: str) -> frozenset[str]:
@@ -189,7 +188,7 @@ def _offer(
     if not tools:
         return _NO_OFFER
     said = _content(asked)
-    named = said & _named(" ".join([tool.name for tool in tools]))
+    named = said & _named(" ".join([tool.name for tool in tools])[:_TOOL_CHARS])
     described = said & _described(" ".join([tool.description for tool in tools])[:_TOOL_CHARS])
     return _Offer(
         overlap=len(named | described),

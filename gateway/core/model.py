@@ -114,6 +114,12 @@ def compose(contents: Sequence[float], foreign: float) -> dict[str, float]:
     }
 
 
+def _given(scores: Mapping[str, float], label: str, share: float) -> dict[str, float]:
+    """The probabilities where that of one label is known: the others are to each other as they were."""
+    others = (1 - share) / (1 - scores[label]) if scores[label] < share else 1.0
+    return {one: share if one == label else score * others for one, score in scores.items()}
+
+
 class TrainedClassifier:
     """The most likely label by a :class:`Model`, except where a rule is certain."""
 
@@ -136,7 +142,10 @@ class TrainedClassifier:
             and RULES[number].name in _NAMES_A_TOOL
             and scores["tool_use"] >= _NOT_UNLIKELY
         ):
-            return Classification("tool_use", RULES[number].confidence, f"rule:{RULES[number].name}", scores)
+            share = max(RULES[number].confidence, scores["tool_use"])
+            return Classification(
+                "tool_use", share, f"rule:{RULES[number].name}", _given(scores, "tool_use", share)
+            )
         label = max(scores, key=scores.__getitem__)
         return Classification(label, scores[label], self._source, scores)
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ITEMS: Final = 5_000
 """Objects or texts of an array that are read whole; beyond, its beginning and its end stand for it."""
@@ -21,7 +25,11 @@ _SIGNS: Final = ((b"{", ITEMS, 2), (b'"', 2 * TEXTS, 1), (b",", _COMMAS, 2))
 _FEW: Final = 32
 _SAMPLED_BYTES: Final = 2**16
 
-_ROLE: Final = re.compile(rb'\{\s*"role"')
+_START: Final = re.compile(rb'\{\s*"(?:role|content|type|name|id|status|tool_call)')
+"""Where a message may begin, or a part of one."""
+
+_TRIES: Final = 64
+_TOOL_NAME: Final = re.compile(rb'"name"\s*:\s*"([^"\\]{1,64})"')
 _NUMBER: Final = re.compile(rb"\[[\s\[]*-?[0-9]")
 _WHITE: Final = b" \t\r\n"
 
@@ -64,15 +72,24 @@ def first_texts(array: bytes) -> bytes:
     return head[: head.rfind(b'",') + 1] + b"]"
 
 
-def first_messages(array: bytes) -> bytes:
-    """The beginning of an array of messages, as an array of its own."""
+def first_messages(array: bytes) -> Iterator[bytes]:
+    """Beginnings of an array of messages, each as an array of its own, the longest first.
+
+    Only those that end with a whole message are JSON.
+    """
     head = array[:_SAMPLED_BYTES]
-    starts = [found.start() for found in _ROLE.finditer(head)]
-    return head[: starts[-1]].rstrip(_WHITE + b",") + b"]" if starts else b"[]"
+    starts = [found.start() for found in _START.finditer(head)]
+    for start in reversed(starts[-_TRIES:]):
+        yield head[:start].rstrip(_WHITE + b",") + b"]"
 
 
-def last_messages(array: bytes) -> bytes:
-    """The end of an array of messages, as an array of its own."""
+def last_messages(array: bytes) -> Iterator[bytes]:
+    """Ends of an array of messages, each as an array of its own, the longest first; likewise."""
     tail = array[-_SAMPLED_BYTES:]
-    found = _ROLE.search(tail)
-    return b"[" + tail[found.start() :] if found else b"[]"
+    for found in islice(_START.finditer(tail), _TRIES):
+        yield b"[" + tail[found.start() :]
+
+
+def tool_names(array: bytes) -> list[str]:
+    """Names at the beginning of an array of tools."""
+    return [name.decode("utf-8", "replace") for name in _TOOL_NAME.findall(array[:_SAMPLED_BYTES])]

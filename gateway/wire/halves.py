@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _ESCAPED: Final = re.compile(
-    rb"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+    rb"\\(?:([^u]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 _REPLACEMENT: Final = rb"\ufffd"
 
@@ -22,4 +22,4 @@ def replaced(body: bytes) -> bytes:
     """
     if rb"\ud" not in body and rb"\uD" not in body:
         return body
-    return _ESCAPED.sub(lambda found: found[1] or _REPLACEMENT, body)
+    return _ESCAPED.sub(lambda found: found[0] if found[1] else _REPLACEMENT, body)

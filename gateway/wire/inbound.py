@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _HINT_CHARS: Final = 128
 _TOOLS: Final = 64
+_NAME_CHARS: Final = 200
 _DESCRIPTION_CHARS: Final = 200
 _METADATA_BYTES: Final = 2**16
 _HIGHEST_TEMPERATURE: Final = 1e6
@@ -37,19 +38,24 @@ class Malformed:
 
 
 class _Function(msgspec.Struct):
-    name: str = ""
+    name: str | None = ""
     description: str | None = None
 
 
 class _Tool(msgspec.Struct):
-    name: str = ""
+    name: str | None = ""
     description: str | None = None
     function: _Function | None = None
+
+
+class _Allowed(msgspec.Struct):
+    mode: str = ""
 
 
 class _Typed(msgspec.Struct):
     type: str = ""
     mode: str = ""
+    allowed_tools: _Allowed | None = None
 
 
 class _StreamOptions(msgspec.Struct):
@@ -100,10 +106,13 @@ def _turns(body: _Body) -> Iterator[Turn]:
 
 
 def _tools(raw: msgspec.Raw) -> Iterator[Tool]:
-    for item in turns.decode(turns.RAWS, raw, []) if not crowds.crowded(bytes(raw)) else ():
+    if crowds.crowded(array := bytes(raw)):
+        yield from map(Tool, crowds.tool_names(array))
+        return
+    for item in turns.decode(turns.RAWS, raw, []):
         tool = turns.decode(_TOOL, item, None) or _Tool()
         function = tool.function or tool
-        yield Tool(function.name, (function.description or "")[:_DESCRIPTION_CHARS])
+        yield Tool((function.name or "")[:_NAME_CHARS], (function.description or "")[:_DESCRIPTION_CHARS])
 
 
 def _tool_choice(raw: msgspec.Raw) -> str:
@@ -112,7 +121,8 @@ def _tool_choice(raw: msgspec.Raw) -> str:
     choice = turns.decode(_TYPED, raw, "")
     if isinstance(choice, str):
         return _TOOL_CHOICES.get(choice, "")
-    return _TOOL_CHOICES.get(choice.mode) or _TOOL_CHOICES.get(choice.type, "named")
+    mode = choice.mode or (choice.allowed_tools.mode if choice.allowed_tools else "")
+    return _TOOL_CHOICES.get(mode) or _TOOL_CHOICES.get(choice.type, "named" if choice.type else "")
 
 
 def _response_format(raw: msgspec.Raw) -> str:

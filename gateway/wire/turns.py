@@ -12,7 +12,7 @@ from gateway.wire import crowds
 from gateway.wire.parameters import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 HEAD_CHARS: Final = 3000
 """Characters kept of the beginning of a text."""
@@ -27,8 +27,8 @@ D = TypeVar("D")
 
 
 class _Part(msgspec.Struct):
-    type: str = ""
-    text: str = ""
+    type: str | None = ""
+    text: str | None = ""
 
 
 _Content: TypeAlias = str | list[_Part | str] | None
@@ -37,8 +37,8 @@ _Content: TypeAlias = str | list[_Part | str] | None
 class Message(msgspec.Struct):
     """A message of a chat, or an item of a conversation in the shape of responses."""
 
-    role: str = ""
-    type: str = ""
+    role: str | None = ""
+    type: str | None = ""
     content: _Content = None
     tool_calls: msgspec.Raw = msgspec.Raw()
     output: _Content = None
@@ -93,7 +93,7 @@ def _texts(content: _Content) -> list[str]:
     return [text for text in texts if text]
 
 
-def _kinds(content: _Content) -> set[str]:
+def _kinds(content: _Content) -> set[str | None]:
     return {part.type for part in content if isinstance(part, _Part)} if isinstance(content, list) else set()
 
 
@@ -120,17 +120,21 @@ def _sample(array: bytes) -> Turn:
     return Turn("user", f"{head[:HEAD_CHARS]}\n{tail[-TAIL_CHARS:]}", len(array))
 
 
+def _whole(arrays: Iterable[bytes]) -> list[Message]:
+    """The messages of the first array that is one."""
+    return next(filter(None, (decode(_MESSAGES, array, None) for array in arrays)), [])
+
+
 def messages(raw: msgspec.Raw | list[Message]) -> Iterator[Turn]:
     """Those of a list that was read, or is yet to be: then a strange one is passed over."""
     if isinstance(raw, list):
         yield from map(_message, raw)
         return
     if crowds.crowded(array := bytes(raw)):
-        first = decode(_MESSAGES, crowds.first_messages(array), None)
-        last = decode(_MESSAGES, crowds.last_messages(array), None)
-        yield from map(_message, first or ())
+        first, last = _whole(crowds.first_messages(array)), _whole(crowds.last_messages(array))
+        yield from map(_message, first)
         yield Turn("assistant", "", len(array)) if last else _sample(array)
-        yield from map(_message, last or ())
+        yield from map(_message, last)
         return
     found = decode(_MESSAGES, raw, None)
     if found is None:

@@ -117,7 +117,10 @@ def test_a_policy_says_what_is_sure_enough(file: str, tmp_path: Path) -> None:
         "version: 1\nclassify: {default: grounded, threshold: 100%}\nroutes: [{name: all, prefer: [any]}]\n",
         encoding="utf-8",
     )
-    assert {one["found"] for one in document(file, "--policy", str(policy))["lines"]} == {"grounded"}
+    lines = document(file, "--policy", str(policy))["lines"]
+    assert {one["found"] for one in lines} == {"grounded"}
+    assert "nothing was sure enough" in lines[0]["reason"]
+    assert "(confidence 1.00): for code: " in lines[0]["reason"]
     policy.write_text("version: 1\n", encoding="utf-8")
     done = run(file, "--policy", str(policy))
     assert (done.exit_code, "routes" in done.stderr) == (2, True)
@@ -344,6 +347,11 @@ def test_as_many_examples_as_are_needed_are_enough(tmp_path: Path) -> None:
             {"label": "sql", "request": body("Review the termination clause of this rent contract.")},
             "own.json",
             ":13: is 'sql', and the same request is 'legal' in line 1",
+        ),
+        (
+            {"label": "sql", "request": body("🎉🎂")},
+            "own.json",
+            ":13: holds no letter or digit to learn from",
         ),
         ({"label": "sql", "request": body("x")}, "own.json", "label 'sql' has 1 different examples"),
         ({"label": "legal", "request": body("x")}, "no/such/folder.json", "No such file"),

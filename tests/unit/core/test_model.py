@@ -103,9 +103,10 @@ def test_a_certain_rule_stays_first() -> None:
     ("bias", "expected"),
     [
         ({"chat": 1.5, "tool_use": 1.0}, ("tool_use", "rule:tool_name")),
+        ({"chat": 1.0, "tool_use": 99.0}, ("tool_use", "rule:tool_name")),
         ({"code": 9.0, "tool_use": 1.0}, ("code", "model:t1")),
     ],
-    ids=["not unlikely", "unlikely"],
+    ids=["not unlikely", "certain", "unlikely"],
 )
 def test_a_rule_that_sees_a_tool_named_decides_where_a_call_is_not_unlikely(
     bias: dict[str, float], expected: tuple[str, str]
@@ -114,6 +115,8 @@ def test_a_rule_that_sees_a_tool_named_decides_where_a_call_is_not_unlikely(
     found = label(biased(**bias), "What is the weather in Lisbon this week?", tools=tools)
     assert (found.label, found.source) == expected
     assert sum(found.scores.values()) == pytest.approx(1.0)
+    # What speeds are weighed by says the same as the label.
+    assert found.weights[found.label] == found.confidence == max(found.weights.values())
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "🙂🎉", "…?!"])

@@ -1,8 +1,15 @@
+from __future__ import annotations
+
+import contextlib
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gateway.wire import crowds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MESSAGE = {"role": "user", "content": 'say "yes", or {"no": 1}, and { then }'}
 
@@ -64,11 +71,57 @@ def test_numbers_are_counted(array: bytes, count: int | None) -> None:
     assert crowds.numbers(array) == count
 
 
+def whole(arrays: Iterable[bytes]) -> list[dict[str, Any]]:
+    """The first of them that is JSON."""
+    for array in arrays:
+        with contextlib.suppress(ValueError):
+            found: list[dict[str, Any]] = json.loads(array)
+            return found
+    return []
+
+
+PARTS = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "x", "role": "user"},
+        {"type": "message", "role": "user", "content": PARTS},
+        {"content": PARTS, "role": "user"},
+        {"id": "m", "status": "completed", "content": PARTS * 8, "role": "user"},
+    ],
+    ids=["content-first", "type-first", "parts-first", "many-parts-first"],
+)
+def test_messages_begin_with_any_of_their_fields(message: dict[str, Any]) -> None:
+    chat = [message | {"at": at} for at in range(10_000)]
+    array = json.dumps(chat).encode()
+    first, last = whole(crowds.first_messages(array)), whole(crowds.last_messages(array))
+    assert first == chat[: len(first)]
+    assert last == chat[-len(last) :]
+    assert len(first) > 10 < len(last)
+
+
+def test_tools_are_known_by_their_names() -> None:
+    parameters = {
+        "properties": {f"p{at}": {"type": "string"} for at in range(60)},
+        "name": {"type": "string"},
+    }
+    tools = [
+        {"type": "function", "function": {"name": f"tool_{at}", "parameters": parameters}}
+        for at in range(100)
+    ]
+    array = json.dumps(tools).encode()
+    names = crowds.tool_names(array)
+    assert names == [f"tool_{at}" for at in range(len(names))]
+    assert len(names) > 20
+
+
 def test_the_beginning_and_the_end_stand_for_the_whole() -> None:
     chat = [MESSAGE | {"at": at} for at in range(10_000)]
     for indent in (None, 2):
         array = json.dumps(chat, indent=indent).encode()
-        first, last = json.loads(crowds.first_messages(array)), json.loads(crowds.last_messages(array))
+        first, last = whole(crowds.first_messages(array)), whole(crowds.last_messages(array))
         assert first == chat[: len(first)]
         assert last == chat[-len(last) :]
         assert len(first) > 100 < len(last)
@@ -80,4 +133,4 @@ def test_the_beginning_and_the_end_stand_for_the_whole() -> None:
 
 @pytest.mark.parametrize("array", [many({}, 10), b"[", many({"content": "x" * 100_000}, 2)])
 def test_where_no_message_begins_there_is_none(array: bytes) -> None:
-    assert crowds.first_messages(array) == crowds.last_messages(array) == b"[]"
+    assert whole(crowds.first_messages(array)) == whole(crowds.last_messages(array)) == []

@@ -250,12 +250,48 @@ def test_reads_names_and_descriptions_of_tools() -> None:
             "function": {"name": "f", "description": "d" * 5000, "parameters": {"a": [1, {}]}},
         },
         {"type": "function", "function": {"name": "g", "description": None}},
+        {"type": "function", "function": {"name": None, "description": "h"}},
         "strange",
         {"type": "function", "function": 5},
+        {"type": "function", "function": {"name": "n" * 5000}},
     ]
-    found = read(tools=tools).tools
-    assert [tool.name for tool in found] == ["f", "g", "", ""]
+    *found, long = read(tools=tools).tools
+    assert [tool.name for tool in found] == ["f", "g", "", "", ""]
     assert 0 < len(found[0].description) < 5000
+    assert found[2].description == "h"
+    assert 64 <= len(long.name) < 5000
+
+
+def test_tools_with_thousands_of_parameters_are_known_by_name() -> None:
+    parameters = {"properties": {f"p{at}": {"type": "string"} for at in range(100)}}
+    tools = [
+        {"type": "function", "function": {"name": f"t{at}", "parameters": parameters}} for at in range(60)
+    ]
+    assert read(tools=tools).tools[0] == Tool("t0")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "x"}, "text": None}, {"text": "hi"}],
+        },
+        {"role": "user", "content": [{"type": None, "text": "hi"}]},
+        {"role": "user", "type": None, "content": "hi"},
+        {"role": None, "content": "hi"},
+    ],
+    ids=["no text", "part without a type", "message without a type", "no role"],
+)
+def test_what_is_null_is_as_if_it_were_not_there(message: dict[str, Any]) -> None:
+    assert read(messages=[message]).turns == (Turn("user", "hi", 2),)
+
+
+def test_of_thousands_of_messages_the_last_is_read_whatever_its_fields_begin_with() -> None:
+    messages = [{"content": f"text {at}", "role": ("user", "assistant")[at % 2]} for at in range(10_000)]
+    turns = read(messages=[*messages, {"content": "last", "role": "user"}]).turns
+    assert turns[0] == Turn("user", "text 0", 6)
+    assert turns[-1] == Turn("user", "last", 4)
 
 
 def test_many_tools_are_cut_short() -> None:
@@ -272,6 +308,8 @@ def test_many_tools_are_cut_short() -> None:
         ({"type": "tool", "name": "f"}, "named"),
         ({"type": "auto"}, "auto"),
         ({"type": "allowed_tools", "mode": "required", "tools": []}, "required"),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}, "auto"),
+        ({}, ""),
         (None, ""),
         ("strange", ""),
         (5, ""),
