@@ -178,5 +178,8 @@ my: burmese"""
 BY_NAME: Final = {name: code for code, names in _NAMES.items() for name in names}
 """From the name of a language, in any of several, to its code."""
 
-LANGUAGES: Final = frozenset(_NAMES)
+_BY_SCRIPT: Final = ("gu", "pa", "or", "kn", "ml", "si", "lo")
+"""Languages that are known by their scripts alone: the model was trained without their names."""
+
+LANGUAGES: Final = frozenset(_NAMES).union(_BY_SCRIPT)
 """The closed set of codes."""

@@ -42,7 +42,7 @@ def _in_blocks(ends: str) -> NDArray[np.bool_]:
 EAST_ASIAN: Final = _in_blocks("\u3040\u30ff\u3400\u4dbf\u4e00\u9fff")
 """Units of Chinese and Japanese letters."""
 
-_DENSE: Final = EAST_ASIAN | _in_blocks("\u0e00\u0e7f\u1100\u11ff\uac00\ud7af")
+_DENSE: Final = EAST_ASIAN | _in_blocks("\u0e00\u0eff\u1100\u11ff\uac00\ud7af")
 """Scripts that put no spaces between words, or none between a name in ours and what follows it."""
 
 _FIRST_DENSE: Final = 0x0E00
