@@ -16,6 +16,9 @@ NATURES: Final = ("tool_use", "code", "math", "multilingual", TEXT)
 OPENING_CHARS: Final = 600
 """What is read of an answer."""
 
+_CALLS: Final = ("<tool_call>", "<|tool_call", "<function=", "[TOOL_CALLS]")
+"""How models begin a call that the server left in the text."""
+
 _FEWEST_CHARS: Final = 16
 _FENCE: Final = re.compile(r"^\s*```\s*(\w*)", re.MULTILINE)
 _PROSE: Final = frozenset({"text", "txt", "markdown", "md", "latex", "math"})
@@ -32,7 +35,7 @@ def nature(opening: str, *, calls_tool: bool) -> str:
     """Tells what an answer is.
 
     Args:
-        opening: Its beginning, reasoning left out.
+        opening: Its beginning, without the reasoning that the server told apart.
         calls_tool: It called a tool.
 
     Returns:
@@ -40,8 +43,10 @@ def nature(opening: str, *, calls_tool: bool) -> str:
     """
     if calls_tool:
         return "tool_use"
-    text = opening[:OPENING_CHARS]
-    if len(text.strip()) < _FEWEST_CHARS:
+    text = _without_thoughts(opening[:OPENING_CHARS]).strip()
+    if text.startswith(_CALLS):
+        return "tool_use"
+    if len(text) < _FEWEST_CHARS:
         return ""
     fence = _FENCE.search(text) if "```" in text else None
     if (fence and fence[1].lower() not in _PROSE) or _code_lines(text) >= _MOST_CODE_LINES:
@@ -49,6 +54,17 @@ def nature(opening: str, *, calls_tool: bool) -> str:
     if _formulas(text) >= _FEWEST_FORMULAS:
         return "math"
     return "multilingual" if language.detect(text) not in {"en", language.UNKNOWN} else TEXT
+
+
+def _without_thoughts(text: str) -> str:
+    """What follows reasoning that the server left in the text; nothing where that does not end in it.
+
+    Some templates begin it in the prompt, so that only its end is seen.
+    """
+    before, ended, after = text.partition("</think>")
+    if ended:
+        return after
+    return "" if before.lstrip().startswith("<think>") else text
 
 
 def _code_lines(text: str) -> int:

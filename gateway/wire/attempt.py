@@ -10,10 +10,11 @@ from gateway.core.outcome import Attempt
 from gateway.runtime import clock
 from gateway.wire import errors
 from gateway.wire import headers as names
+from gateway.wire.chunks import decode, is_object
 from gateway.wire.patience import Patience
 from gateway.wire.plan import Answer
 from gateway.wire.pouring import KeptBackError, pour
-from gateway.wire.reading import Reading, decode, is_object
+from gateway.wire.reading import Reading
 from gateway.wire.sse import StreamTap
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
 
@@ -235,7 +236,7 @@ class Trial:
         """Pass on a JSON answer whole, so that until its end another backend can still give it."""
         body = await self._whole(response, patience, ANSWER_LIMIT)
         if (read := decode(body)) is not None:
-            self.reading.take(read)
+            self.reading.take_whole(read, body)
         elif self._prompted and names.first(response.headers, _ENCODING) is None and not is_object(body):
             self._hold(response, body)
             return

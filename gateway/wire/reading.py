@@ -3,126 +3,23 @@
 from __future__ import annotations
 
 from operator import mul
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from gateway.core.answer import OPENING_CHARS
 from gateway.core.outcome import Speculation, Usage
 from gateway.runtime.foreign import UNREADABLE
+from gateway.wire import blocks
 from gateway.wire.calls import Calls
+from gateway.wire.chunks import decode, error_class, text_in, tokens_in
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Backend
-
+    from gateway.wire.chunks import Body, Speculative
 
 _OPENING_EVENTS: Final = 96
 """Events of a stream that its opening is read from, at most."""
-
-ENDS: Final = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
-"""Types of the last events of streams of ``/v1/messages`` and ``/v1/responses``."""
-
-_FAILURES: Final = frozenset({"error", "response.failed"})
-"""Types of those events that tell of a failure."""
-
-_NO_CALLS: Final = frozenset({b"", b"null", b"[]"})
-
-
-class _Lenient(msgspec.Struct, gc=False):
-    """Fields that are absent or null stay None."""
-
-
-class _Delta(_Lenient):
-    role: str | None = None
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: msgspec.Raw = msgspec.Raw()
-
-    def calls_tool(self) -> bool:
-        return bytes(self.tool_calls) not in _NO_CALLS
-
-
-class Choice(_Lenient):
-    """One choice of an answer, or what a chunk adds to it."""
-
-    index: int | None = None
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    text: str | None = None
-    finish_reason: str | None = None
-    stop_reason: int | str | None = None
-    token_ids: list[int] | None = None
-    prompt_token_ids: list[int] | None = None
-
-
-class _PromptDetails(_Lenient):
-    cached_tokens: int | None = None
-
-
-class _Usage(_Lenient):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-
-
-class _Speculative(_Lenient):
-    num_spec_steps: int = 0
-    num_draft_tokens: int = 0
-    num_accepted_draft_tokens: int = 0
-    acceptance_histogram: list[int] = []
-
-
-class _Metrics(_Lenient):
-    speculative_decoding: _Speculative | None = None
-
-
-class Body(_Lenient):
-    """A chat or text completion, or one chunk of it; or an event of another endpoint, which has a type."""
-
-    type: Any = None
-    sequence_number: Any = None
-    id: str | None = None
-    object: str | None = None
-    created: int | None = None
-    model: str | None = None
-    choices: list[Choice] | None = None
-    prompt_token_ids: list[int] | None = None
-    usage: _Usage | None = None
-    metrics: _Metrics | None = None
-    system_fingerprint: str | None = None
-    error: Any = None
-
-
-_decoder = msgspec.json.Decoder(Body, strict=False)
-
-
-def decode(data: bytes | memoryview) -> Body | None:
-    """Read a body or the data of one event; None if it is something else."""
-    try:
-        return _decoder.decode(data)
-    except UNREADABLE:
-        return None
-
-
-def is_object(data: bytes) -> bool:
-    """Whether a body is a JSON object, whatever it holds."""
-    try:
-        msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    except UNREADABLE:
-        return False
-    return True
-
-
-def error_class(error: object) -> str:
-    """Class of an error object within an answer. Its code is the status that vLLM would have sent."""
-    told = error if isinstance(error, dict) else {}
-    code = told.get("code")
-    if isinstance(code, int):
-        asked_wrong = 400 <= code < 500 and code != 429
-    else:
-        asked_wrong = told.get("type") == "invalid_request_error"
-    return "error_event:4xx" if asked_wrong else "error_event"
 
 
 class Reading:
@@ -170,7 +67,7 @@ class Reading:
         self.response_model = ""
         self.usage = Usage()
         self._opening: list[str | bytes] = []
-        self._speculative: _Speculative | None = None
+        self._speculative: Speculative | None = None
 
     def token_event(self, now: float) -> None:
         """Count an event that carries a token."""
@@ -209,16 +106,22 @@ class Reading:
             text += piece if isinstance(piece, str) else _kept(piece)
         return text[:OPENING_CHARS]
 
-    def take(self, body: Body) -> None:
-        """Note what a body or chunk says."""
+    def take_whole(self, body: Body, data: bytes) -> None:
+        """Note what an answer says that was not streamed, read and as it came."""
+        self.take(body, data)
+        if body.object == "response" or body.type == "message":
+            self._take_blocks(data)
+
+    def take(self, body: Body, data: bytes) -> None:
+        """Note what a body or chunk says, read and as it came."""
         if body.id:
             self.response_id = body.id
         if body.model:
             self.response_model = body.model
         if body.error is not None:
             self.error = error_class(body.error)
-        if isinstance(body.type, str):
-            self._take_type(body.type, body.sequence_number)
+        if body.type is not None:
+            self._take_type(body, data)
         self._take_choices(body)
         if (usage := body.usage) is not None:
             details = usage.prompt_tokens_details
@@ -230,12 +133,29 @@ class Reading:
         if body.metrics is not None and body.metrics.speculative_decoding is not None:
             self._speculative = body.metrics.speculative_decoding
 
-    def _take_type(self, kind: str, number: object) -> None:
-        self.ended = self.ended or kind in ENDS
-        if kind in _FAILURES and not self.error:
+    def _take_type(self, body: Body, data: bytes) -> None:
+        kind = body.type
+        if not isinstance(kind, str):
+            return
+        if isinstance(body.sequence_number, int):
+            self.sequence = body.sequence_number + 1
+        if kind in blocks.DELTAS:
+            if len(self._opening) < _OPENING_EVENTS and blocks.of_text(kind, data):
+                self._opening.append(data)
+            return
+        self.ended = self.ended or kind in blocks.ENDS
+        if kind in blocks.FAILURES and not self.error:
             self.error = "error_event"
-        if isinstance(number, int):
-            self.sequence = number + 1
+        if kind in blocks.BEGINNINGS or (self.ended and not self.response_id):
+            self._take_blocks(data)
+
+    def _take_blocks(self, data: bytes) -> None:
+        told = blocks.told(data)
+        self.response_id = told.answer.id or self.response_id
+        self.response_model = told.answer.model or self.response_model
+        self.tool_calls = self.tool_calls or told.calls_tool()
+        if text := told.said():
+            self._opening.append(text[:OPENING_CHARS])
 
     def _take_choices(self, body: Body) -> None:
         for choice in body.choices or ():
@@ -246,7 +166,7 @@ class Reading:
             if said is not None and said.calls_tool():
                 self.tool_calls = True
                 self.calls.take(choice.index or 0, bytes(said.tool_calls))
-        if len(self._opening) < _OPENING_EVENTS and (text := _said(body)):
+        if len(self._opening) < _OPENING_EVENTS and (text := text_in(body)):
             self._opening.append(text[:OPENING_CHARS])
 
     def speculation(self, backend: Backend) -> Speculation:
@@ -274,43 +194,9 @@ class Reading:
 def _kept(data: bytes) -> str:
     """Text of an event, or of the text of one, that was kept."""
     if not data.startswith(b'"'):
-        return _said(decode(data))
+        body = decode(data)
+        return blocks.added(data) if body is not None and body.type is not None else text_in(body)
     try:
         return msgspec.json.decode(data, type=str)
     except UNREADABLE:
         return ""
-
-
-def _said(body: Body | None) -> str:
-    """What a body or chunk adds to the text of the first choice."""
-    if body is None or not body.choices:
-        return ""
-    choice = body.choices[0]
-    said = choice.delta or choice.message
-    return (choice.text if said is None else said.content) or ""
-
-
-def carries_token(body: Body) -> bool:
-    """Whether a chunk holds generated text, be it empty because its bytes are held back.
-
-    The first chunk of a chat answer holds the role alone; a usage chunk has no choices.
-    """
-    return any(_has_text(choice) for choice in body.choices or ())
-
-
-def _has_text(choice: Choice) -> bool:
-    if choice.token_ids:
-        return True
-    delta = choice.delta
-    if delta is None:
-        return choice.text is not None
-    if delta.content or delta.reasoning or delta.reasoning_content or delta.calls_tool():
-        return True
-    return delta.content is not None and delta.role is None
-
-
-def tokens_in(body: Body) -> int:
-    """Tokens that a first chunk says it carries; 1 where it does not say."""
-    if body.usage is not None and body.usage.completion_tokens:
-        return body.usage.completion_tokens
-    return max(1, *(len(choice.token_ids or ()) for choice in body.choices or ()), 0)

@@ -11,14 +11,15 @@ from gateway.core.outcome import Usage
 from gateway.core.resume import COPIED, obstacle, obstacle_in
 from gateway.runtime.foreign import UNREADABLE
 from gateway.wire import headers as names
-from gateway.wire.reading import decode, error_class
+from gateway.wire.chunks import decode, error_class
 from gateway.wire.sse import BORDER, Held, event_data
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
     from gateway.core.features import Features
     from gateway.core.fleet import Backend
-    from gateway.wire.reading import Body, Choice, Reading
+    from gateway.wire.chunks import Body, Choice
+    from gateway.wire.reading import Reading
     from gateway.wire.tape import Tape
     from gateway.wire.upstream import Upstream, UpstreamRequest, UpstreamResponse
 

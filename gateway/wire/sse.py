@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.wire.alike import Alike
-from gateway.wire.reading import carries_token, decode
+from gateway.wire.chunks import carries_token, decode
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
-    from gateway.wire.reading import Body, Reading
+    from gateway.wire.chunks import Body
+    from gateway.wire.reading import Reading
     from gateway.wire.tape import Tape
 
 BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -178,7 +179,7 @@ class StreamTap(Alike):
         body = decode(data)
         if body is None:
             return _Fate.PASS
-        reading.take(body)
+        reading.take(body, data)
         self.done = self.done or reading.ended
         if self._tape is not None:
             self._tape.take(body)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from gateway.wire.reading import Body
+    from gateway.wire.chunks import Body
 
 _IDS: Final = re.compile(rb'token_ids":\[[^\]]*\]')
 

@@ -4,17 +4,22 @@ import pytest
 
 from gateway.core.fleet import Backend
 from gateway.core.outcome import Usage, accepted_by_position
-from gateway.wire.reading import Reading, carries_token, decode
+from gateway.wire.chunks import carries_token, decode
+from gateway.wire.reading import Reading
 
 SPECULATIVE = Backend("b", "http://b", "t", "t", method="dflash", draft_tokens=3)
 
 
 def read(**fields):
     reading = Reading()
-    body = decode(json.dumps(fields).encode())
-    assert body is not None
-    reading.take(body)
+    take(reading, json.dumps(fields).encode())
     return reading
+
+
+def take(reading, data):
+    body = decode(data)
+    assert body is not None
+    reading.take(body, data)
 
 
 def spoken(**fields):
@@ -155,7 +160,7 @@ def test_an_error_within_an_answer_says_whose_fault_it_is(error, expected):
 def test_usage_in_each_event_tells_the_most_tokens_of_one() -> None:
     reading = Reading()
     for tokens in (1, 3, 8, 9, 9):
-        reading.take(decode(json.dumps({"usage": {"completion_tokens": tokens}}).encode()))
+        take(reading, json.dumps({"usage": {"completion_tokens": tokens}}).encode())
     assert reading.most_tokens == 5
     assert read(usage={"completion_tokens": 9}).most_tokens == 0
 
@@ -171,7 +176,7 @@ def test_kept_events_are_part_of_the_opening_in_their_order():
     reading = read(choices=[{"delta": {"content": "a"}}])
     reading.keep(b'{"choices":[{"delta":{"content":"b"}}]}')
     reading.keep(b"no JSON")
-    reading.take(decode(b'{"choices":[{"delta":{"content":"c"}}]}'))
+    take(reading, b'{"choices":[{"delta":{"content":"c"}}]}')
     assert reading.opening() == "abc"
 
 
@@ -179,6 +184,6 @@ def test_the_opening_is_short_however_long_the_answer():
     reading = read(choices=[{"text": "x" * 10_000}])
     for _ in range(10_000):
         reading.keep(b'{"choices":[{"text":"y"}]}')
-        reading.take(decode(b'{"choices":[{"text":"z"}]}'))
+        take(reading, b'{"choices":[{"text":"z"}]}')
     assert reading.opening() == "x" * 600
     assert len(reading._opening) < 100

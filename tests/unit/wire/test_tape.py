@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from gateway.wire.reading import decode
+from gateway.wire.chunks import decode
 from gateway.wire.tape import Tape
 
 
