@@ -126,9 +126,11 @@ class MessagesBodies:
         )
 
     def _usage(self, completion_tokens: int) -> dict[str, int]:
-        usage = {"input_tokens": self._frame.prompt_tokens, "output_tokens": completion_tokens}
-        if self._frame.cached_tokens is not None:
-            usage |= {"cache_creation_input_tokens": 0, "cache_read_input_tokens": self._frame.cached_tokens}
+        cached = self._frame.cached_tokens
+        fresh = self._frame.prompt_tokens - (cached or 0)  # what was cached does not count as input
+        usage = {"input_tokens": fresh, "output_tokens": completion_tokens}
+        if cached is not None:
+            usage |= {"cache_creation_input_tokens": 0, "cache_read_input_tokens": cached}
         return usage
 
 

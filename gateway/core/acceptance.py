@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.features import STEPWISE
 from gateway.core.outcome import OK
 
 if TYPE_CHECKING:
@@ -65,16 +66,18 @@ class StreamSums:
 def stream_sums(record: Record) -> StreamSums | None:
     """What the events of a stream say, None where they say nothing of steps.
 
-    Nothing is told by a stream of several choices, of a client that was too slow (events then merge), or of a
-    tool call (its parser swallows events). A server that is late with its events puts two steps into one: all
-    of a stream counts as merged that has more tokens in an event than a step can have. Where events do not
-    tell their tokens, only their mean is judged, and a length may be too high by what was merged.
+    Nothing is told by a stream of responses or messages, of several choices, of a client that was too slow
+    (events then merge), or of a tool call (its parser swallows events). A server that is late with its events
+    puts two steps into one: all of a stream counts as merged that has more tokens in an event than a step can
+    have. Where events do not tell their tokens, only their mean is judged, and a length may be too high by
+    what was merged.
     """
     outcome, longest = record.outcome, record.draft_tokens + 1
     tokens, steps = outcome.decode_tokens, outcome.events - 1
     telling = (
         outcome.status == OK
         and record.features.n == 1
+        and record.features.endpoint in STEPWISE
         and record.draft_tokens > 0
         and not outcome.tool_calls
         and not outcome.backpressured

@@ -42,6 +42,9 @@ PARAMETERS: Final = (
 GENERATING: Final = frozenset({"chat", "completions", "responses", "messages"})
 """Endpoints whose answer is generated token by token, so that speculation matters."""
 
+STEPWISE: Final = frozenset({"chat", "completions"})
+"""Those whose streams have an event for each step; others leave out those without text, and merge some."""
+
 
 _SYSTEM_TURNS: Final = 4
 """How many system prompts are read, of those that begin the conversation."""

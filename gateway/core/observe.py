@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.core.acceptance import stream_sums
-from gateway.core.features import GENERATING
+from gateway.core.features import GENERATING, STEPWISE
 from gateway.core.learn import FAMILIES, MODEL, Arm, Sample, Span
 from gateway.core.outcome import CANCELLED, OK, TRUNCATED
 from gateway.core.predict import CHARS_PER_TOKEN, stratum
@@ -198,7 +198,8 @@ def steps_per_event(record: Record) -> float | None:
     """Steps of a streamed request for each of its events after the first; None where that is not known."""
     steps, _ = _steps(record)
     events = record.outcome.events - 1
-    return steps / events if steps and events >= LEAST_EVENTS else None
+    told = steps and events >= LEAST_EVENTS and record.features.endpoint in STEPWISE
+    return steps / events if told else None
 
 
 def _spans(

@@ -120,7 +120,7 @@ class Outcome:
         first_tokens: Tokens in the first event, 1 where unknown.
         events: Events that carried a token.
         most_tokens: Most tokens in one event after the first; 0 where events do not tell.
-        finish_reason: As the backend said; ``""`` if it did not.
+        finish_reason: As the backend said, in the words of chat completions; ``""`` if it did not.
         tool_calls: The answer called a tool.
         tool_arguments: ``valid`` if the arguments of all its calls are JSON objects, ``invalid`` if not,
             ``""`` where there was nothing to judge.

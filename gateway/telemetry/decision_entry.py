@@ -40,8 +40,7 @@ OTHER: Final = "other"
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema", "structural_tag", "grammar", "regex"})
 _ROLES: Final = frozenset({"", "system", "user", "assistant", "tool"})
 _FINISHES: Final = frozenset({
-    "", "stop", "length", "tool_calls", "function_call", "content_filter", "abort", "error", "end_turn",
-    "max_tokens", "stop_sequence", "tool_use", "completed", "incomplete",
+    "", "stop", "length", "tool_calls", "function_call", "content_filter", "abort", "error", "incomplete",
 })  # fmt: skip
 _NAMELESS: Final = frozenset({reasons.UNKNOWN_MODEL, reasons.UNREADABLE, reasons.OVERLOADED})
 """Refusals of requests whose model is none of ours, so that its name may be anything."""

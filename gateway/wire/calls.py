@@ -41,12 +41,15 @@ class Calls:
         except UNREADABLE:
             return
         for place, call in enumerate(calls):
-            key = (choice, place if call.index is None else call.index)
-            pieces = self._arguments.setdefault(key, [])
             said = (call.function.arguments if call.function is not None else None) or ""
-            self._kept += len(said)
-            if self._kept <= LIMIT:
-                pieces.append(said)
+            self.add(choice, place if call.index is None else call.index, said)
+
+    def add(self, choice: int, place: int, said: str) -> None:
+        """Add to the arguments of the call at a place in a choice."""
+        pieces = self._arguments.setdefault((choice, place), [])
+        self._kept += len(said)
+        if self._kept <= LIMIT:
+            pieces.append(said)
 
     def verdict(self, finish_reason: str) -> str:
         """``valid``, ``invalid``, or ``""`` where there is nothing to judge: no call, or one cut short.

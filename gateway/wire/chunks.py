@@ -58,7 +58,9 @@ class Speculative(_Lenient):
     acceptance_histogram: list[int] = []
 
 
-class _Metrics(_Lenient):
+class Metrics(_Lenient):
+    """What vLLM measured of a request."""
+
     speculative_decoding: Speculative | None = None
 
 
@@ -74,7 +76,7 @@ class Body(_Lenient):
     choices: list[Choice] | None = None
     prompt_token_ids: list[int] | None = None
     usage: _Usage | None = None
-    metrics: _Metrics | None = None
+    metrics: Metrics | None = None
     system_fingerprint: str | None = None
     error: Any = None
 

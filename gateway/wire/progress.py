@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gateway.core.features import GENERATING
+from gateway.core.features import STEPWISE
 from gateway.core.observe import Progress
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def progress(exchanges: Iterable[Exchange], homes: Homes) -> Iterator[Progress]:
             continue
         reading = trial.reading
         first, last = reading.first_token_at, reading.last_token_at
-        if first is None or last is None or features.n != 1 or exchange.endpoint not in GENERATING:
+        if first is None or last is None or features.n != 1 or exchange.endpoint not in STEPWISE:
             continue
         home = homes.of(features.hints, exchange.started)
         cached = home.tokens if home is not None and home.backend == trial.backend.name else 0.0

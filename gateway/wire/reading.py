@@ -86,6 +86,31 @@ class Reading:
             self.first_tokens = 1
         self.token_event(now)
 
+    def addition(self, kind: str, data: bytes, now: float) -> bool:
+        """Count an event of another endpoint that adds to a text or to reasoning, by its type and its data.
+
+        Returns:
+            Whether it is of a text.
+        """
+        self.token_event(now)
+        self.sequence += 1
+        if of_text := blocks.of_text(kind, data):
+            self.keep(data)
+        return of_text
+
+    def typed_event(self, kind: str, data: bytes, now: float) -> None:
+        """Count any event of another endpoint, taken before, by its type and its data."""
+        if kind == blocks.START:
+            self.opened_at = now
+        if not blocks.carries_token(kind, data):
+            return
+        if self.first_token_at is None:
+            self.first_token_at = now
+            # What a tool parser keeps back counts from the answer's first event, as above; responses have
+            # none that comes with the first token.
+            self.decoding_since = self.opened_at if self.tool_calls else now
+        self.token_event(now)
+
     def keep(self, data: bytes) -> bool:
         """Keep an event that is not read now, or its text as JSON, for :meth:`opening`.
 
@@ -123,7 +148,7 @@ class Reading:
         if body.type is not None:
             self._take_type(body, data)
         self._take_choices(body)
-        if (usage := body.usage) is not None:
+        if (usage := body.usage) is not None and body.type is None:
             details = usage.prompt_tokens_details
             if self.usage.output_tokens is not None and usage.completion_tokens is not None:
                 self.most_tokens = max(self.most_tokens, usage.completion_tokens - self.usage.output_tokens)
@@ -139,21 +164,29 @@ class Reading:
             return
         if isinstance(body.sequence_number, int):
             self.sequence = body.sequence_number + 1
-        if kind in blocks.DELTAS:
-            if len(self._opening) < _OPENING_EVENTS and blocks.of_text(kind, data):
-                self._opening.append(data)
+        if blocks.of_text(kind, data):
+            self.keep(data)
             return
         self.ended = self.ended or kind in blocks.ENDS
         if kind in blocks.FAILURES and not self.error:
             self.error = "error_event"
-        if kind in blocks.BEGINNINGS or (self.ended and not self.response_id):
+        if kind in blocks.ACCOUNTS:
             self._take_blocks(data)
+        elif (added := blocks.arguments_added(data)) is not None:
+            self.calls.add(0, *added)
 
     def _take_blocks(self, data: bytes) -> None:
         told = blocks.told(data)
-        self.response_id = told.answer.id or self.response_id
-        self.response_model = told.answer.model or self.response_model
+        answer = told.answer
+        self.response_id = self.response_id or answer.id or ""
+        self.response_model = self.response_model or answer.model or ""
         self.tool_calls = self.tool_calls or told.calls_tool()
+        self.finish_reason = told.finish() or self.finish_reason
+        self.usage = told.counted(self.usage)
+        if answer.metrics is not None and answer.metrics.speculative_decoding is not None:
+            self._speculative = answer.metrics.speculative_decoding
+        for place, arguments in enumerate(answer.arguments()):
+            self.calls.add(0, place, arguments)
         if text := told.said():
             self._opening.append(text[:OPENING_CHARS])
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from gateway.wire import blocks
 from gateway.wire.alike import Alike
 from gateway.wire.chunks import carries_token, decode
 from gateway.wire.upstream import UpstreamError
@@ -176,6 +177,8 @@ class StreamTap(Alike):
             reading.keep(data)
             self.learn(event)
             return _Fate.PASS
+        if reading.first_token_at is not None and self._adds(event, data, now):
+            return _Fate.PASS
         body = decode(data)
         if body is None:
             return _Fate.PASS
@@ -186,7 +189,7 @@ class StreamTap(Alike):
             if body.error is not None:
                 self.error = data
                 return _Fate.DROP
-        self._count(body, now)
+        self._count(body, data, now)
         if not self._strip_usage:
             return _Fate.PASS
         if body.usage is not None and not body.choices:
@@ -194,8 +197,19 @@ class StreamTap(Alike):
             return _Fate.DROP
         return _Fate.HOLD if any(choice.finish_reason for choice in body.choices or ()) else _Fate.PASS
 
-    def _count(self, body: Body, now: float) -> None:
+    def _adds(self, event: bytes, data: bytes, now: float) -> bool:
+        """Whether this adds to an item or a block; if so it was counted."""
+        if not (kind := blocks.adding(event, data)):
+            return False
+        if self.reading.addition(kind, data, now):
+            self.learn(event)
+        return True
+
+    def _count(self, body: Body, data: bytes, now: float) -> None:
         reading = self.reading
+        if isinstance(body.type, str):
+            reading.typed_event(body.type, data, now)
+            return
         if reading.opened_at is None and body.choices:
             reading.opened_at = now
         if carries_token(body):

@@ -22,9 +22,9 @@ OUTCOME = Outcome(
 )
 
 
-def record(outcome: Outcome = OUTCOME, *, n: int = 1, draft_tokens: int = 3) -> Record:
+def record(outcome: Outcome = OUTCOME, *, draft_tokens: int = 3, **asked: Any) -> Record:
     return Record(
-        "r", Trace("0" * 32, "0" * 16), 0.0, 0, 0.0, 1.1, features(n=n), Classification("math", 0.9, "default"),
+        "r", Trace("0" * 32, "0" * 16), 0.0, 0, 0.0, 1.1, features(**asked), Classification("math", 0.9, "default"),
         NoCandidate("empty_pool", "", 0, None, (), "p", "f"), (), outcome, "b", "eagle3", draft_tokens,
     )  # fmt: skip
 
@@ -67,8 +67,10 @@ def test_where_many_events_were_merged_those_left_say_nothing() -> None:
     assert (many.mean_accepted_length, many.why_not) == (None, "merged_events")
 
 
-def test_several_choices_and_baselines_tell_nothing() -> None:
+def test_several_choices_other_endpoints_and_baselines_tell_nothing() -> None:
     assert stream_sums(record(n=2)) is None
+    assert stream_sums(record(endpoint="responses")) is None
+    assert stream_sums(record(endpoint="messages")) is None
     assert stream_sums(record(draft_tokens=0)) is None
 
 

@@ -151,6 +151,16 @@ def test_steps_for_an_event_are_known_where_steps_are() -> None:
     assert steps_per_event(record(replace(OUTCOME, events=21))) == 2.0
     assert steps_per_event(record(replace(OUTCOME, events=5))) is None
     assert steps_per_event(record(replace(OUTCOME, usage=Usage()))) is None
+    assert steps_per_event(record(endpoint="responses")) is None, "its events leave out steps"
+
+
+def test_events_that_leave_out_steps_do_not_tell_them() -> None:
+    untold = replace(OUTCOME, speculation=Speculation("not_measured"))
+    for endpoint in ("responses", "messages"):
+        sample = finished(record(untold, endpoint=endpoint), None, Five())
+        assert sample is not None
+        assert (sample.steps, sample.spans) == (0.0, ())
+        assert (sample.ttft, sample.output_tokens) == (0.5, 101)
 
 
 def test_labels_that_somebody_set_are_certain() -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from backends.sim.bodies import ChatBodies, TextBodies
 from backends.sim.fields import Fields
+from backends.sim.messages import MessagesBodies
 from backends.sim.parts import Ending, Frame, Part, ToolPart, Whole
 from backends.sim.validate import call_of
 
@@ -83,6 +84,12 @@ def test_cached_tokens_are_told_in_the_shape_of_each_endpoint() -> None:
     assert whole == {"cached_tokens": 2, "created_cache_tokens": 0, "multimodal_tokens": None}
     whole = json.loads(text.whole([], 1, None))["usage"]["prompt_tokens_details"]
     assert whole == {"cached_tokens": 2, "created_cache_tokens": None, "multimodal_tokens": None}
+
+
+def test_what_was_cached_of_a_message_is_no_input() -> None:
+    bodies = MessagesBodies(frame(cached_tokens=2), call())
+    told = json.loads(bodies.whole([Whole(0, "a", ["a"], None, END)], 1, None))["usage"]
+    assert (told["input_tokens"], told["cache_read_input_tokens"], told["output_tokens"]) == (1, 2, 1)
 
 
 def test_a_stream_leaves_out_metrics_that_a_body_sends_as_null() -> None:

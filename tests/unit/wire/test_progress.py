@@ -49,6 +49,8 @@ def test_a_cache_elsewhere_does_not_count():
         {"reading": {"first_token_at": None}},
         {"features": features(n=2)},
         {"endpoint": "embeddings"},
+        {"endpoint": "responses"},
+        {"endpoint": "messages"},
     ],
 )
 def test_what_is_not_one_servers_own_pace_tells_nothing(silent):
