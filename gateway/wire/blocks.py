@@ -108,6 +108,10 @@ class _Answer(msgspec.Struct, gc=False):
             return "tool_calls"
         return _FINISHES.get(said, said)
 
+    def failed(self) -> bool:
+        """Whether a whole answer says that nothing came of it."""
+        return self.status == "failed"
+
     def arguments(self) -> Iterator[str]:
         """Those of the calls in a whole answer, as JSON."""
         for piece in self.output or self.content or ():

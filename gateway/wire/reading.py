@@ -22,6 +22,10 @@ _OPENING_EVENTS: Final = 96
 """Events of a stream that its opening is read from, at most."""
 
 
+_LONGEST_DRAFT: Final = 128
+"""Draft tokens a step that a server may tell of: each accepted one has a series of its own in the metrics."""
+
+
 class Reading:
     """Running account of one answer, fed whole bodies or chunks; times are monotonic seconds.
 
@@ -182,6 +186,8 @@ class Reading:
         self.response_model = self.response_model or answer.model or ""
         self.tool_calls = self.tool_calls or told.calls_tool()
         self.finish_reason = told.finish() or self.finish_reason
+        if told.failed() and not self.error:
+            self.error = "error_event"
         self.usage = told.counted(self.usage)
         if answer.metrics is not None and answer.metrics.speculative_decoding is not None:
             self._speculative = answer.metrics.speculative_decoding
@@ -206,7 +212,7 @@ class Reading:
         """Acceptance of the request on the backend that answered it.
 
         Numbers that contradict each other count as not measured: the histogram must add up to the steps,
-        and no more can be accepted than was drafted.
+        no more can be accepted than was drafted, and no draft is as long as an answer.
         """
         if backend.is_baseline:
             return Speculation("none")
@@ -216,7 +222,9 @@ class Reading:
         histogram = tuple(said.acceptance_histogram)
         accepted = sum(map(mul, histogram, range(len(histogram))))
         if (
-            sum(histogram) != said.num_spec_steps
+            len(histogram) > _LONGEST_DRAFT + 1
+            or min(histogram, default=0) < 0
+            or sum(histogram) != said.num_spec_steps
             or accepted != said.num_accepted_draft_tokens
             or accepted > said.num_draft_tokens
         ):

@@ -101,6 +101,12 @@ def test_all_of_a_prompt_counts_whatever_was_cached_of_it():
     assert whole({"object": "response", "usage": details}).usage == Usage(24, 7, 16)
 
 
+def test_a_whole_answer_that_says_that_it_failed_is_a_failure():
+    reading = whole({"object": "response", "status": "failed", "error": None, "output": []})
+    assert (reading.error, reading.finish_reason) == ("error_event", "error")
+    assert whole({"object": "response", "status": "completed", "error": None, "output": []}).error == ""
+
+
 def test_what_a_message_will_generate_is_not_told_by_its_start():
     assert timed(started(input_tokens=5, output_tokens=1)).usage == Usage(5)
 

@@ -89,8 +89,14 @@ def test_exact_numbers_are_taken_when_they_agree():
 
 @pytest.mark.parametrize(
     "contradiction",
-    [{"num_spec_steps": 5}, {"num_accepted_draft_tokens": 6}, {"num_draft_tokens": 4}],
-    ids=["steps", "accepted", "drafted"],
+    [
+        {"num_spec_steps": 5},
+        {"num_accepted_draft_tokens": 6},
+        {"num_draft_tokens": 4},
+        {"acceptance_histogram": [3, -1, 0, 2]},
+        {"acceptance_histogram": [1, 2, 0, 1] + [0] * 1000},
+    ],
+    ids=["steps", "accepted", "drafted", "negative", "endless"],
 )
 def test_numbers_that_contradict_each_other_are_not_measured(contradiction):
     assert spoken(**contradiction).speculation(SPECULATIVE).grade == "not_measured"
