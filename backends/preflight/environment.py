@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from backends.preflight.finding import Finding
-from backends.preflight.reach import NAME
 from backends.render import VISIBLE
+from gateway.policy.variables import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from typing import TYPE_CHECKING, Final
 
 from backends.preflight.finding import Finding, unchecked
 from backends.spec import API_KEY
+from gateway.policy.variables import NAME, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from backends.machine import Machine
     from backends.spec import LaunchSpec
-
-NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-"""Names of environment variables that every shell takes."""
 
 _NAMED: Final = "name the variable that holds the key in api_key_env"
 
@@ -84,7 +81,7 @@ def _key(spec: LaunchSpec, variable: str, machine: Machine) -> Iterator[Finding]
         yield Finding(spec.name, wrong, right, warning=True)
     key = machine.env.get(variable)
     if not key:
-        wrong, right = f"the variable {variable}, which holds its key, is not set", "set it before the start"
+        wrong, right = f"the {named(variable)}, which holds its key, is not set", "set it before the start"
         if machine.engine is None:
             yield unchecked(spec.name, wrong, right)
         else:

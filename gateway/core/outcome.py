@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gateway.core.classify import Classification
     from gateway.core.decide import Decision, NoCandidate
@@ -202,6 +202,7 @@ class Record:
         draft_tokens: Its N.
         snapshot: The fleet that the decision saw; None where none was made.
         queued: Seconds that it waited for a backend to have room.
+        of_client: Whether a text has to do with the credentials of the client; None where no client is known.
     """
 
     request_id: str
@@ -221,3 +222,4 @@ class Record:
     baseline: bool = False
     snapshot: Snapshot | None = field(default=None, repr=False, compare=False)
     queued: float = 0.0
+    of_client: Callable[[bytes], bool] | None = field(default=None, repr=False, compare=False)

@@ -11,6 +11,7 @@ from gateway.core.fleet import FIRST_DRAFT_TOKENS
 from gateway.core.policy import STATIC, Match, Selector
 from gateway.core.selectors import selects
 from gateway.policy.problems import suggest
+from gateway.policy.variables import NAME, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,10 +56,12 @@ def fleet_problems(
             wrong = f"backend {other!r} has the same address, so one server's load is counted as two"
             yield source.problem((*here, "url"), wrong, "keep one of them", warning=True)
         if env is not None and section.api_key_env and not env.get(section.api_key_env):
-            wrong = f"the environment variable {section.api_key_env} is not set"
-            yield source.problem(
-                (*here, "api_key_env"), wrong, "set it before the start, or remove api_key_env"
-            )
+            wrong = f"the environment {named(section.api_key_env)} is not set"
+            right = "set it before the start, or remove api_key_env"
+            if not NAME.fullmatch(section.api_key_env):
+                wrong = "this cannot be the name of an environment variable"
+                right = "name the variable that holds the key, not the key itself"
+            yield source.problem((*here, "api_key_env"), wrong, right)
 
 
 def _draft_problems(section: BackendSection, source: Source, here: Path) -> Iterator[Problem]:

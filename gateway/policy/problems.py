@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from gateway.core.identifiers import without_keys
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -15,7 +17,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One mistake; sorts by file and position.
+    """One mistake; sorts by file and position. What looks like a key in a file is in none of its words.
 
     Attributes:
         file: Name of the file as the reader knows it.
@@ -35,6 +37,11 @@ class Problem:
     right: str
     warning: bool = False
 
+    def __post_init__(self) -> None:
+        """Leave out keys: problems are logged, shown and answered."""
+        for words in ("wrong", "right"):
+            object.__setattr__(self, words, without_keys(getattr(self, words)))
+
     def __str__(self) -> str:
         """One line as editors and terminals know how to jump to."""
         kind = "warning: " if self.warning else ""
@@ -47,10 +54,10 @@ class Problem:
 
 
 def spell(path: Path) -> str:
-    """A path as text: ``("routes", 0, "name")`` → ``routes[0].name``."""
+    """A path as text, without keys: ``("routes", 0, "name")`` → ``routes[0].name``."""
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        text += f"[{step}]" if isinstance(step, int) else ("." if text else "") + without_keys(step)
     return text
 
 

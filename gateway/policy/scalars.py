@@ -79,31 +79,35 @@ def share(written: object) -> float:
     return value
 
 
+_PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9.-]+(?::\d{1,5})?", re.ASCII)
+
+
 def address(written: str) -> str:
     """Base address of a server, without path and trailing slash.
 
     Raises:
-        PydanticCustomError: It has no scheme or host, or more than scheme, host and port.
+        PydanticCustomError: It has no scheme or host, or more than scheme, host and port. It is not repeated:
+            any part may be a password or key.
     """
     if not re.match(r"https?://", written):
         rest = written.rpartition("//")[2]
-        raise mistake(
-            f"{written!r} does not start with http:// or https://", f"write http://{rest or 'HOST:PORT'}"
-        )
+        right = f"write http://{rest if _PLAIN_HOST.fullmatch(rest) else 'HOST:PORT'}"
+        raise mistake("the address does not start with http:// or https://", right)
     try:
         parts = urlsplit(written)
         port = parts.port
-    except ValueError as error:
-        raise mistake(f"{written!r} is not an address: {error}", "write http://HOST:PORT") from None
+    except ValueError:
+        raise mistake("this is not an address", "write http://HOST:PORT") from None
     if not parts.hostname or port == 0 or re.search(r"\s", written):
-        raise mistake(f"{written!r} has no usable host and port", "write http://HOST:PORT")
+        raise mistake("the address has no usable host and port", "write http://HOST:PORT")
     if "@" in parts.netloc:
         raise mistake("the address holds a user name or password", "use api_key_env for a key")
-    if parts.path.strip("/") or parts.query or parts.fragment:
+    more = (
+        "query" if parts.query else "fragment" if parts.fragment else "path" if parts.path.strip("/") else ""
+    )
+    if more:
         right = f"write {parts.scheme}://{parts.netloc} (paths such as /v1 are added to each request)"
-        raise mistake(
-            f"the address has a path: {written[len(parts.scheme) + 3 + len(parts.netloc) :]!r}", right
-        )
+        raise mistake(f"the address has a {more}", right)
     return f"{parts.scheme}://{parts.netloc}"
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _MOST_ANSWER: Final = 2**16
 """Bytes of an answer that are read: receivers send two or three, or why they reject something."""
 
+_TOLD: Final = re.compile(r"(https?://)(?:[^?#]*@)?([^?#@]*)(?:[?#][^@]*)?")
+"""What may be told of an address, in two parts: neither user and password nor query."""
+
 
 class Session(requests.Session):
     """Posts, and remembers what came of it. For one thread.
@@ -34,7 +37,8 @@ class Session(requests.Session):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self._shown = re.sub("//.*@", "//", url)  # may hold a password
+        told = _TOLD.fullmatch(url)
+        self._shown = f"{told[1]}{told[2]}" if told else "the receiver"
         self.trouble = ""
         self.rejected = 0
         self.headers["accept-encoding"] = "identity"  # what is small may be large when it is unpacked

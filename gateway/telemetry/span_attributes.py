@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from gateway.core.decide import Decision
+from gateway.core.identifiers import is_id, is_model
 from gateway.core.predict import ask, predict
 from gateway.telemetry import names
 from gateway.telemetry.decision_entry import finish_of, model_of
 from gateway.telemetry.failures import error_type
-from gateway.telemetry.identifiers import is_id, is_model
 from gateway.telemetry.otlp import Key, written
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def answered(record: Record) -> bytes:
     """What the backend answered, as far as it did."""
     result, usage = record.outcome, record.outcome.usage
     parts = [_ended(result.response_model, finish_of(result))]
-    if _is_answer_id(result.response_id, record.request_id):
+    if _is_answer_id(result.response_id, record):
         parts.append(_response_id(result.response_id))
     if result.ttft is not None:
         parts.append(_first_chunk(result.ttft))
@@ -238,10 +238,12 @@ def answered(record: Record) -> bytes:
     return b"".join(parts)
 
 
-def _is_answer_id(answer_id: str, request_id: str) -> bool:
+def _is_answer_id(answer_id: str, record: Record) -> bool:
     """Whether it may be recorded. vLLM's is a word of its own and the request's id, and that one is known."""
-    own = answer_id.removesuffix(request_id)
-    return _is_id(own) if own else bool(answer_id)
+    own = answer_id.removesuffix(record.request_id)
+    if not own:
+        return bool(answer_id)
+    return _is_id(own) and not (record.of_client and record.of_client(answer_id.encode()))
 
 
 _is_id: Final = _kept(is_id)

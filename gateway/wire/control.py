@@ -15,12 +15,12 @@ from gateway.core.classes import service_of
 from gateway.core.classify import classify
 from gateway.core.decide import decide
 from gateway.core.features import extract
+from gateway.core.identifiers import is_model
 from gateway.core.labels import without_suffix
 from gateway.policy.explain import explain
 from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
-from gateway.telemetry.identifiers import is_model
 from gateway.wire import errors, inbound
 from gateway.wire.endpoints import path_of
 from gateway.wire.exchange import CLIENT_CLOSED
@@ -172,7 +172,8 @@ class Control:
         if isinstance(body, errors.Problem):
             return _answer(body)
         text = body.decode(errors="replace")
-        loaded = await to_thread(load_policy, text, file, self.configuration.config.fleet)
+        named = file if is_model(file) else "policy.yaml"
+        loaded = await to_thread(load_policy, text, named, self.configuration.config.fleet)
         if isinstance(loaded, Invalid):
             return JSONResponse(
                 {"ok": False, "problems": told(loaded.problems), "warnings": told(loaded.warnings)}, 422

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.core import reasons
+from gateway.core.identifiers import is_model
 from gateway.runtime.foreign import UNREADABLE
-from gateway.telemetry.identifiers import is_model
 
 if TYPE_CHECKING:
     from gateway.core.decide import NoCandidate

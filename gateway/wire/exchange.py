@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from os import urandom
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from gateway.runtime import clock
 from gateway.telemetry import trace_context
 from gateway.wire import errors, identity
 from gateway.wire import headers as names
+from gateway.wire.credentials import has_to_do_with
 from gateway.wire.identity import request_id
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Exchange:
         self.method: str = scope["method"]
         client.bare = self.method == "HEAD"
         path: bytes = scope.get("raw_path") or scope["path"].encode()
-        asked: bytes = scope.get("query_string", b"")
+        self._asked: bytes = scope.get("query_string", b"")
+        asked = self._asked
         query = names.without_secrets(asked)
         self.target = (path + b"?" + query if query else path).decode("ascii", "replace")
         self.headers: Headers = scope["headers"]
@@ -189,6 +191,7 @@ class Exchange:
             baseline=backend.is_baseline if backend else False,
             snapshot=self._snapshot,
             queued=self.queued,
+            of_client=partial(has_to_do_with, headers=self.headers, query=self._asked),
         )
 
     def _outcome(self) -> Outcome:

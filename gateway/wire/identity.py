@@ -7,7 +7,7 @@ from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.decide import Draw
-from gateway.telemetry.identifiers import is_id
+from gateway.core.identifiers import is_id
 from gateway.wire.credentials import has_to_do_with
 
 if TYPE_CHECKING:

@@ -119,7 +119,8 @@ async def echoing(scope: Any, receive: Any, send: Any) -> None:
             "message": {"role": "assistant", "content": SENTENCE},
             "finish_reason": SENTENCE,
         }
-        answer = json.dumps({"id": KEY, "model": SENTENCE, "choices": [choice]})
+        named = OTHER_KEY if b'"user":"named"' in asked else KEY  # which a client may have made its id, too
+        answer = json.dumps({"id": named, "model": SENTENCE, "choices": [choice]})
         kind, status = b"application/json", 200
     if b'"seed":1' in asked:  # such as break off in the middle of a stream
         answer, kind, status = f"data: {answer}\n\n", b"text/event-stream", 200
@@ -208,6 +209,11 @@ def test_nothing_of_it_is_anywhere(
             client.post(CHAT, json=body(stream=True), headers={"x-specroute-backend": "echo"}),
             client.post(CHAT, json=body(stream=True, seed=1), headers={"x-specroute-backend": "echo"}),
             client.post(CHAT, json=body(seed=2), headers={"x-specroute-backend": "echo"}),
+            client.post(
+                CHAT,
+                json=body(seed=2, user="named"),
+                headers={"x-specroute-backend": "echo", "authorization": f"Bearer {OTHER_KEY}"},
+            ),
             *(client.post(CHAT, json=body(), headers=given) for given in TRACED),
             client.post(
                 CHAT, json=body(), headers={"x-request-id": OTHER_KEY}, params={"api_key": OTHER_KEY}

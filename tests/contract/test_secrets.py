@@ -79,3 +79,38 @@ async def test_no_key_leaves_by_a_log_a_metric_or_an_error(tmp_path, upstream, c
     assert "who are you?" in everywhere
     assert CLIENTS not in everywhere
     assert SERVERS not in everywhere
+
+
+MISTAKEN = """\
+version: 1
+backends:
+  - {{name: a, url: "{0}", model: m, api_key_env: sk-{1}}}
+  - {{name: b, url: "me:{1}@127.0.0.1:1", model: m, draft_tokens: sk-{1}, sk-{1}: 1}}
+  - {{name: c, url: "http://127.0.0.1:2/v1?api_key={1}", model: m, labels: {{sk-{1}: 1}}}}
+"""
+
+
+async def test_a_key_in_the_wrong_place_of_a_file_is_not_repeated(tmp_path, caplog):
+    async def server(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with listening(server) as url:
+        (tmp_path / "fleet.yaml").write_text(FLEET.format(url))
+        (tmp_path / "policy.yaml").write_text(POLICY)
+        settings = Settings(fleet=tmp_path / "fleet.yaml", policy=tmp_path / "policy.yaml", port=0)
+        loaded = load_files(settings.fleet, settings.policy, {"KEY": SERVERS})
+        async with (
+            serving(Gateway(settings, loaded), settings) as gateway,
+            aiohttp.ClientSession(gateway) as session,
+        ):
+            (tmp_path / "fleet.yaml").write_text(MISTAKEN.format(url, SERVERS))
+            async with session.post("/-/reload") as answer:
+                assert answer.status == 422
+                said = [await answer.text()]
+            for path in ("/status", "/-/policy", "/-/board", "/ui/live"):
+                async with session.get(path) as answer:
+                    said.append(await answer.text())
+    places = ("backends[0].api_key_env", "backends[1].url", "backends[1].draft_tokens", "backends[2].url")
+    assert all(place in text for place in places for text in (said[0], caplog.text))
+    assert SERVERS not in "\n".join([*said, caplog.text])

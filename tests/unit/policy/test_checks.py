@@ -77,6 +77,22 @@ def test_a_key_that_the_environment_lacks() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (
+            "sk-live-4f9d2c71",
+            "this cannot be the name of an environment variable; name the variable that holds",
+        ),
+        ("hf_4f9d2c71aaaabbbb", "the environment variable that it names is not set; set it"),
+    ],
+)
+def test_a_key_in_place_of_a_variable_s_name_is_not_repeated(key: str, told: str) -> None:
+    [problem] = fleet(f"name: a, url: 'http://h:1', model: m, api_key_env: {key}", env={})
+    assert problem.startswith(f"3:57 backends[0].api_key_env: {told}")
+    assert key not in problem
+
+
 def test_a_preference_for_a_backend_that_does_not_exist() -> None:
     assert policy("routes:\n  - {name: a, prefer: [fasst, any]}\n  - {name: b, prefer: [{name: zzz}]}\n") == [
         "3:24 routes[0].prefer[0]: there is no backend 'fasst'; did you mean 'fast'?",

@@ -40,3 +40,9 @@ def test_a_remedy_for_a_name_is_the_nearest_or_all() -> None:
     assert suggest("dflahs", ["none", "dflash"], "methods") == "did you mean 'dflash'?"
     assert suggest("zzz", ["none", "dflash"], "methods") == "methods: dflash, none"
     assert suggest("zzz", [], "backends") == "there are no backends yet"
+
+
+def test_what_looks_like_a_key_is_in_no_part_of_a_problem() -> None:
+    key = "sk-canary-4f9d2c71"
+    problem = Problem("f.yaml", 1, 2, spell(("labels", key)), f"{key!r} is wrong", f"remove {key}")
+    assert str(problem) == "f.yaml:1:2: labels.…: '…' is wrong; remove …"

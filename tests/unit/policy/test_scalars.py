@@ -82,9 +82,13 @@ def test_an_address_is_scheme_host_and_port(written: str, base: str) -> None:
         ("localhost:8000", "does not start with", "write http://localhost:8000"),
         ("ftp://h", "does not start with", "write http://h"),
         ("", "does not start with", "write http://HOST:PORT"),
-        ("http://h:8000/v1", "has a path: '/v1'", "write http://h:8000 "),
-        ("http://h?x=1", "has a path: '?x=1'", "write http://h "),
-        ("http://h#x", "has a path: '#x'", "write http://h "),
+        ("http://h:8000/v1", "has a path", "write http://h:8000 "),
+        ("http://h?x=1", "has a query", "write http://h "),
+        ("http://h/v1?api_key=secret", "has a query", "write http://h "),
+        ("http://h#x", "has a fragment", "write http://h "),
+        ("http://h:secret", "not an address", "write http://HOST:PORT"),
+        ("me:secret@h:1", "does not start with", "write http://HOST:PORT"),
+        ("h:1/v1?api_key=secret", "does not start with", "write http://HOST:PORT"),
         ("http://", "no usable host", "write http://HOST:PORT"),
         ("http://h:0", "no usable host", "write http://HOST:PORT"),
         ("http://a b:1", "no usable host", "write http://HOST:PORT"),
@@ -99,7 +103,7 @@ def test_other_addresses_are_refused_with_a_remedy(written: str, wrong: str, rig
     assert caught.value.context is not None
     assert wrong in caught.value.context["wrong"]
     assert right in caught.value.context["right"]
-    assert "secret" not in caught.value.context["wrong"]
+    assert "secret" not in str(caught.value.context)
 
 
 @pytest.mark.parametrize("written", ["a", "gemma31-mtp4", "A.b_c-9", "0", "x" * 63])

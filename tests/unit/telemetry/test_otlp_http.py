@@ -433,11 +433,31 @@ def test_a_header_that_cannot_be_read_is_told_of_without_it(
     assert "key-canary" not in caplog.text
 
 
-def test_a_dead_receiver_is_named_without_its_password(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("query", ["", "?api_key=key-canary", "?api_key=/key-canary", "#key-canary"])
+def test_a_dead_receiver_is_named_without_its_password_and_query(
+    query: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         host = f"127.0.0.1:{server.getsockname()[1]}"
-    assert not sent(f"http://user:key-canary@{host}/v1/traces")
-    assert f"no connection to http://{host}/v1/traces" in caplog.text
+    assert not sent(f"http://user:key-canary@{host}/v1/traces{query}")
+    assert f"no connection to http://{host}/v1/traces\n" in caplog.text
+    assert "key-canary" not in caplog.text
+
+
+@pytest.mark.parametrize("rest", ["/v1/traces?api_key=key@canary", "?key@canary:9"])
+def test_of_an_address_with_an_at_sign_late_nothing_is_told(
+    rest: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"127.0.0.1:{server.getsockname()[1]}"
+    assert not sent(f"http://user:key-canary@{host}{rest}")
+    assert "no connection to the receiver" in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_an_address_without_a_scheme_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    assert not sent("user:key-canary@h/v1/traces")
+    assert "spans are not taken: the receiver: " in caplog.text
     assert "key-canary" not in caplog.text
 
 

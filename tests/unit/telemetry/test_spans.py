@@ -406,6 +406,21 @@ def test_the_id_of_an_answer_is_told(spans: Decoded, record: Record, answer_id: 
     assert attributes(attempt)["gen_ai.response.id"] == answer_id
 
 
+def test_the_id_of_an_answer_that_has_to_do_with_the_client_s_key_is_not_told(
+    spans: Decoded, record: Record
+) -> None:
+    outcome = replace(record.outcome, response_id="chatcmpl-0123canary")
+    asked: list[bytes] = []
+
+    def of_client(text: bytes) -> bool:
+        asked.append(text)
+        return True
+
+    attempt, _ = spans.of(replace(record, outcome=outcome, of_client=of_client))
+    assert "gen_ai.response.id" not in attributes(attempt)
+    assert asked == [b"chatcmpl-0123canary"]
+
+
 def test_what_repeats_is_kept_for_what_it_is_of(spans: Decoded, record: Record) -> None:
     """Facts of one request do not get into the spans of the next."""
     before = [attributes(span) for span in spans.of(record)]

@@ -6,7 +6,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
@@ -144,6 +144,19 @@ async def test_a_posted_policy_opens_no_file(control, tmp_path):
         (warning,) = said(answer)["warnings"]
         assert (warning["line"], warning["column"], warning["path"]) == (2, 22, "classify.examples")
         assert "was not read" in warning["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("file", "told"), [("mine.yaml", "mine.yaml"), ("sk-canary-4f9d2c71", "policy.yaml")]
+)
+async def test_a_posted_policy_has_the_name_that_is_given_unless_that_looks_like_a_key(control, file, told):
+    asking = Request({"type": "http", "method": "POST", "headers": [], "query_string": b""}, empty)
+    found = json.loads((await control.check_policy(asking, file)).body)
+    assert {problem["file"] for problem in found["problems"]} == {told}
+
+
+async def empty():
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 async def test_a_posted_policy_is_checked_beside_the_loop(control, monkeypatch):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.telemetry.identifiers import is_id, is_model
+from gateway.core.identifiers import is_id, is_model, without_keys
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,30 @@ def test_a_model(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "The canary sings", "x" * 257, "a\nb"])
 def test_no_model(text: str) -> None:
     assert not is_model(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("'sk-canary-4f9d2c71' is not a duration", "'…' is not a duration"),
+        ("there is no key 'hf_4f9d2c71aaaabbbb' here", "there is no key '…' here"),
+        ("the mode me:sk-pass1@h is off", "the mode … is off"),
+        ("x?api_key=sk-live~tail; remove it", "… remove it"),
+        ("['fast', 'sk-live1']", "['fast', '…']"),
+        ("Bearer ghp_4f9d2c71", "Bearer …"),
+    ],
+)
+def test_a_key_in_a_text_is_left_out(text: str, told: str) -> None:
+    assert without_keys(text) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "did you mean 'api_key_env'?", "keys here: api_key_env, url", "the variable HF_TOKEN is not set",
+        "a.steps_per_token: 'x' is no number", "hf-overrides", "write http://HOST:PORT", "a key.",
+        "google/gemma-4-31B-it",
+    ],
+)  # fmt: skip
+def test_what_only_speaks_of_keys_is_said(text: str) -> None:
+    assert without_keys(text) == text

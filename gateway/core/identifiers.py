@@ -1,4 +1,4 @@
-"""Which words that others made up may be recorded: those that look like an identifier, and like no key."""
+"""Which words that others made up may be told: those that look like an identifier, and like no key."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ _RANDOM: Final = re.compile(
 )
 """What is drawn from capitals, small letters and digits: of ids up to 27 are, of nameless keys 40."""
 
+_NO_SPACE: Final = re.compile(r"[^\s'\"`]+")
+_BETWEEN: Final = re.compile(r"[^\w./:@+-]+|[.:]+$")
+_SPOKEN_OF: Final = re.compile(
+    r"(?:hf|(?:[a-z]+[_-])?(?:key|token))(?:[_-][a-z]{1,12}){1,2}|HF_TOKEN|(?:[A-Z0-9]+_)*(?:KEY|TOKEN)_[A-Z]{1,12}"
+)
+"""Names of settings and variables that are called after keys."""
+
 
 def is_id(text: str) -> bool:
     """Whether it may stand as the id of a request or an answer."""
@@ -48,6 +55,16 @@ def is_id(text: str) -> bool:
 def is_model(text: str) -> bool:
     """Whether it may stand as the name of a model."""
     return bool(_MODEL.fullmatch(text)) and not _is_key(text)
+
+
+def without_keys(text: str) -> str:
+    """A text with an ellipsis for each word that has what looks like a key in it."""
+    return _NO_SPACE.sub(_told, text)
+
+
+def _told(word: re.Match[str]) -> str:
+    parts = _BETWEEN.split(word[0])
+    return "…" if any(_is_key(part) and not _SPOKEN_OF.fullmatch(part) for part in parts) else word[0]
 
 
 def _is_key(text: str) -> bool:
