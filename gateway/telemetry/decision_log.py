@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
+from glob import escape
 from typing import TYPE_CHECKING, Final
 
 from gateway.telemetry.decision_entry import entry_of
@@ -16,10 +18,13 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 2**16
 
+_STAMP: Final = "[0-9]" * 8 + "T" + "[0-9]" * 12 + "Z"
+"""Names a full file, between stem and suffix of the log: date, time and microseconds, UTC."""
+
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a log, oldest first: the full ones, then the one that is written."""
-    full = sorted(path.parent.glob(f"{path.stem}-[0-9]*Z{path.suffix}"))
+    """The files of a log in the order in which they were written: the full ones, then the one in use."""
+    full = sorted(path.parent.glob(f"{escape(path.stem)}-{_STAMP}{escape(path.suffix)}"))
     return [*full, path] if path.exists() else full
 
 
@@ -27,7 +32,7 @@ class DecisionLog(Lines["Record"]):
     """A log of finished requests.
 
     Its files belong to one process. The one that is written has the given name; a full one is renamed to the
-    time of its last request, as in ``decisions-20261130T120000123456Z.jsonl``.
+    time at which it was full, as in ``decisions-20261130T120000123456Z.jsonl``.
 
     Args:
         path: The file to write; what is in it stays, except a last line that a crash tore.
@@ -43,19 +48,12 @@ class DecisionLog(Lines["Record"]):
     def __init__(
         self, path: Path, seed: int, *, max_bytes: int = 2**26, keep: int = 16, capacity: int = HELD
     ) -> None:
-        self._file = _File(path, max_bytes, keep)
         self._seed = seed
         self._secret = os.urandom(16)
-        self._time = ""
-        super().__init__("decision log", self._line, self._append, capacity)
+        super().__init__("decision log", self._line, _File(path, max_bytes, keep).append, capacity)
 
     def _line(self, record: Record) -> bytes:
-        entry = entry_of(record, self._seed, self._secret)
-        self._time = entry.time
-        return line_of(entry)
-
-    def _append(self, lines: bytes) -> None:
-        self._file.append(lines, self._time)
+        return line_of(entry_of(record, self._seed, self._secret))
 
 
 class _File:
@@ -70,12 +68,11 @@ class _File:
         with path.open("ab") as file:
             file.truncate(_whole(path))
 
-    def append(self, lines: bytes, time: str) -> None:
+    def append(self, lines: bytes) -> None:
         """Add lines, all or none; a file that they fill is put aside.
 
         Args:
             lines: Whole ones.
-            time: Of the last of them.
 
         Raises:
             OSError: None was written.
@@ -91,12 +88,17 @@ class _File:
                 raise
             size = file.tell()
         if size >= self._max_bytes:
-            self._put_aside(time)
+            self._put_aside()
 
-    def _put_aside(self, time: str) -> None:
-        stamp = "".join(sign for sign in time if sign.isalnum())
-        self._path.replace(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
-        full = [each for each in files_of(self._path) if each != self._path]
+    def _put_aside(self) -> None:
+        full = files_of(self._path)[:-1]
+        stamp = f"{datetime.fromtimestamp(self._path.stat().st_mtime, UTC):%Y%m%d%H%M%S%f}"
+        if full:
+            # The clock may have been set back: the newest file still has the last name.
+            newest = full[-1].name[len(self._path.stem) + 1 :]
+            stamp = max(stamp, f"{int(newest[:8] + newest[9:21]) + 1:020}")
+        name = f"{self._path.stem}-{stamp[:8]}T{stamp[8:]}Z{self._path.suffix}"
+        full.append(self._path.replace(self._path.with_name(name)))
         for old in full[: max(0, len(full) - self._keep)]:
             old.unlink(missing_ok=True)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -193,16 +194,47 @@ def test_lines_come_in_order_and_a_restart_goes_on_with_the_file(record: Record,
 
 def test_a_full_file_is_put_aside_and_the_oldest_go(record: Record, tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
-    (tmp_path / "decisions-notes.jsonl").write_text("not ours\n")
-    for number in range(4):
-        later = record.started_unix_ns + number * 1_500_000_000
-        logged(path, replace(record, request_id=f"r{number}", started_unix_ns=later), max_bytes=10, keep=2)
+    others = [tmp_path / f"decisions-{name}.jsonl" for name in ("notes", "0-20270115T080000000000Z")]
+    for other in others:
+        other.write_text("not ours\n")
+    assert logged(path, replace(record, request_id="r0"), max_bytes=10, keep=2) == ["r0"]
+    (full,) = files_of(path)
+    written_at = datetime.fromtimestamp(full.stat().st_mtime, UTC)
+    assert full.name == f"decisions-{written_at:%Y%m%dT%H%M%S%f}Z.jsonl"
+    for number in range(1, 4):
+        ids = logged(path, replace(record, request_id=f"r{number}"), max_bytes=10, keep=2)
+    assert ids == ["r2", "r3"]
+    assert all(other.exists() for other in others)
+
+
+def test_a_long_request_that_ends_last_is_kept(record: Record, tmp_path: Path) -> None:
+    path = tmp_path / "decisions.jsonl"
+    for number in range(3):
+        logged(path, replace(record, request_id=f"r{number}"), max_bytes=10, keep=3)
+    began = record.started_unix_ns - 3600 * 10**9
+    long = replace(record, request_id="long", started_unix_ns=began)
+    assert logged(path, long, max_bytes=10, keep=3) == ["r1", "r2", "long"]
+
+
+def test_a_clock_that_is_set_back_changes_no_order(record: Record, tmp_path: Path) -> None:
+    path = tmp_path / "decisions.jsonl"
+    (tmp_path / "decisions-20990115T080000000000Z.jsonl").write_text("")
+    for number in range(3):
+        ids = logged(path, replace(record, request_id=f"r{number}"), max_bytes=10, keep=2)
+    assert ids == ["r1", "r2"]
     assert [each.name for each in files_of(path)] == [
-        "decisions-20270115T080003000000Z.jsonl",
-        "decisions-20270115T080004500000Z.jsonl",
+        "decisions-20990115T080000000002Z.jsonl",
+        "decisions-20990115T080000000003Z.jsonl",
     ]
-    assert [entry.request_id for entry in entries(files_of(path))] == ["r2", "r3"]
-    assert (tmp_path / "decisions-notes.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["dec[eu].jsonl", "dec*", "dec.", "dec.[a-z]"])
+def test_full_files_are_found_whatever_the_log_is_called(record: Record, tmp_path: Path, name: str) -> None:
+    for number in range(3):
+        one = replace(record, request_id=f"r{number}")
+        ids = logged(tmp_path / name, one, max_bytes=10, keep=2)
+    assert ids == ["r1", "r2"]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_line_that_a_crash_tore_is_passed_over_and_taken_away(record: Record, tmp_path: Path) -> None:
@@ -312,7 +344,7 @@ def test_writing_that_hangs_is_given_up(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, free = log(tmp_path / "decisions.jsonl"), threading.Event()
-    monkeypatch.setattr(one._file, "append", lambda *_: free.wait(20))
+    monkeypatch.setattr(one, "_put", lambda *_: free.wait(20))
     one.put(record)
     one.start()
     one.close(timeout=0.05)

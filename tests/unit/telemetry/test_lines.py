@@ -49,14 +49,14 @@ def test_beside_a_disk_and_a_pipe_that_block_memory_stays_small_and_drops_are_sh
 ) -> None:
     free, reached = threading.Event(), threading.Event()
     decisions = DecisionLog(tmp_path / "decisions.jsonl", 7)
-    append = decisions._file.append
+    append = decisions._put
 
-    def blocked(lines: bytes, time: str) -> None:
+    def blocked(lines: bytes) -> None:
         reached.set()
         assert free.wait(60)
-        append(lines, time)
+        append(lines)
 
-    monkeypatch.setattr(decisions._file, "append", blocked)
+    monkeypatch.setattr(decisions, "_put", blocked)
     read, write = os.pipe()
     with open(read, "rb") as nobody, open(write, "wb", buffering=0) as full:  # noqa: PTH123 - of a pipe
         logs = (decisions, AccessLog(full.fileno()))
