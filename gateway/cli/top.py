@@ -34,6 +34,9 @@ _GIVING_WAY = frozenset({"Fleet", "method", "backend", "result", "why"})
 _STALE = 15.0
 """Seconds after which a load is too old to be trusted, as on the status page and for the alert."""
 
+_SHOWN = 80
+"""Characters shown of an answer that is no board."""
+
 _WIDE, _TALL = 120, 40
 """Columns and lines from which on there is room for all that is known."""
 
@@ -93,9 +96,13 @@ def _headers(given: list[str] | None) -> dict[str, str]:
 def _look(client: httpx.Client, window: int) -> dict[str, Any]:
     answer = client.get("/-/board", params={"window": window})
     answer.raise_for_status()
-    found = answer.json()
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
     if not isinstance(found, dict) or "cells" not in found:
-        raise ValueError("there is no board at /-/board")
+        kind = answer.headers.get("content-type", "no content-type")
+        raise ValueError(f"/-/board is no board but {kind!r}: {answer.text[:_SHOWN]!r}")
     return found
 
 
@@ -109,8 +116,8 @@ def _live(client: httpx.Client, console: Console, url: str, window: int, interva
             while True:
                 try:
                     shown: RenderableType = render(_look(client, window), url, *console.size)
-                except httpx.HTTPError as error:
-                    shown = Text(f"{url} does not answer: {error}", style="bold red")
+                except (httpx.HTTPError, ValueError) as error:
+                    shown = Text(f"{url} does not answer as a gateway: {error}", style="bold red")
                 live.update(shown, refresh=True)
                 time.sleep(interval)
         except KeyboardInterrupt:

@@ -50,6 +50,8 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         served["asked"].append(request)
         if isinstance(served["board"], Exception):
             raise served["board"]
+        if isinstance(served["board"], str):
+            return httpx.Response(200, html=served["board"])
         return httpx.Response(served.get("status", 200), json=served["board"])
 
     client = httpx.Client
@@ -198,6 +200,7 @@ def test_json_is_the_board(gateway: dict[str, Any]) -> None:
         ({"error": {}}, 404, "404"),
         ({"hello": 1}, 200, "no board"),
         (["hello"], 200, "no board"),
+        ("<p>Back soon", 200, "no board but 'text/html; charset=utf-8': '<p>Back soon'"),
     ],
 )
 def test_what_is_no_gateway_is_bad_input(gateway: dict[str, Any], board: Any, status: int, said: str) -> None:
@@ -212,20 +215,28 @@ def test_a_header_without_colon_is_bad_input(gateway: dict[str, Any]) -> None:
     assert run("http://gw", "--header", "nonsense").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        (httpx.ConnectError("gone"), "http://gw does not answer as a gateway: gone"),
+        ("<p>Back soon", "no board but 'text/html; charset=utf-8': '<p>Back soon'"),
+    ],
+)
 def test_live_goes_on_when_the_gateway_is_gone_for_a_moment(
-    gateway: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    gateway: dict[str, Any], monkeypatch: pytest.MonkeyPatch, instead: object, said: str
 ) -> None:
     seen: list[str] = []
 
     def sleep(_: float) -> None:
         seen.append("slept")
-        gateway["board"] = httpx.ConnectError("gone") if len(seen) == 1 else BOARD
+        gateway["board"] = instead if len(seen) == 1 else BOARD
         if len(seen) == 3:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(top.time, "sleep", sleep)
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
     result = run("http://gw")
     assert result.exit_code == 0
     assert len(gateway["asked"]) == 4
-    assert "does not answer: gone" in result.output
+    assert said in result.output
