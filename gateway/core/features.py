@@ -196,11 +196,13 @@ def extract(view: RequestView) -> Features:
             last, since = turns[at], turns[at + 1 :]
             answer = _answer(turns, at)
             break
-    system, system_chars, chars = [], 0, 0
+    system: list[str] = []
+    system_chars = chars = 0
     for turn in turns:
         chars += turn.chars
         if turn.role == "system":
-            system.append(turn.text)
+            if len(system) < _SYSTEM_TURNS:
+                system.append(turn.text)
             system_chars += turn.chars
     read = reading(last.text)
     own = language.of(read.seen, read.first_chars, read.first)

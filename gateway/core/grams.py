@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -118,7 +118,8 @@ def _regions(view: RequestView) -> tuple[str, str, str]:
             break
     if len(last) > HEAD_CHARS + TAIL_CHARS:
         last = f"{last[:HEAD_CHARS]}\n{last[-TAIL_CHARS:]}"
-    rules = [turn.text[:AROUND_CHARS] for turn in turns if turn.role == "system"][:_SYSTEM_TURNS]
+    system = islice((turn.text for turn in turns if turn.role == "system"), _SYSTEM_TURNS)
+    rules = [text[:AROUND_CHARS] for text in system]
     said = [turn.text[-AROUND_CHARS:] for turn in turns[max(at - 2, 0) : at] if turn.role != "system"]
     return last, " ".join(rules)[:AROUND_CHARS], " ".join(said)[-AROUND_CHARS:]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tracemalloc
 from importlib.resources import files
 from typing import Final
 
@@ -97,3 +98,24 @@ def test_every_text_gets_a_label_and_probabilities(turns: list[Turn], tools: lis
     assert 0 <= found.confidence <= 1 + 1e-9
     assert not found.scores or abs(sum(found.scores.values()) - 1) < 1e-6
     assert models.trained().reasons(view, features, found.label) is not None
+
+
+def test_memory_does_not_grow_with_the_conversation() -> None:
+    """From the parsed body on: thousands of long turns of every role, none like another."""
+    classifier = models.trained()
+
+    def peak(turns: int) -> int:
+        said = tuple(
+            Turn(role, f"{role} {at} " + "so it goes " * 300, 3300)
+            for at in range(turns)
+            for role in ("system", "assistant", "tool", "user")
+        )
+        view = RequestView(endpoint="chat", model="m", turns=said, tools=(Tool("look", "Look at it"),))
+        tracemalloc.start()
+        classify(view, extract(view), ClassifierSettings(), classifier)
+        _, highest = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return highest
+
+    peak(10)
+    assert peak(2000) < 2 * peak(10) + 100_000
