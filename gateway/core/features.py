@@ -45,9 +45,7 @@ GENERATING: Final = frozenset({"chat", "completions", "responses", "messages"})
 STEPWISE: Final = frozenset({"chat", "completions"})
 """Those whose streams have an event for each step; others leave out those without text, and merge some."""
 
-
 _SYSTEM_TURNS: Final = 4
-"""How many system prompts are read, of those that begin the conversation."""
 
 _ASKING_CHARS: Final = 200
 """Where in a system prompt the language of the answer is asked for: within so many first characters."""
@@ -166,13 +164,17 @@ class Features:
 _requested_by_rules: Final = remembered(language.requested)
 
 
-def _answer_language(view: RequestView, read: Reading, own: str) -> str:
+def system_prompts(turns: Sequence[Turn]) -> list[str]:
+    """The first system prompts of a conversation; of more than these none is read."""
+    return list(islice((turn.text for turn in turns if turn.role == "system"), _SYSTEM_TURNS))
+
+
+def _answer_language(read: Reading, system: Sequence[str], own: str) -> str:
     """What the message asks for, then what the system prompt asks for, then the message's own language."""
     asked = language.asked(read.ask, read.asked, read.seen.highest)
     if asked is None:
-        rules = (turn for turn in view.turns if turn.role == "system")
-        for turn in islice(rules, _SYSTEM_TURNS):
-            asked = _requested_by_rules(turn.text[:_ASKING_CHARS]) or asked
+        for text in system:
+            asked = _requested_by_rules(text[:_ASKING_CHARS]) or asked
     return asked or own
 
 
@@ -196,13 +198,11 @@ def extract(view: RequestView) -> Features:
             last, since = turns[at], turns[at + 1 :]
             answer = _answer(turns, at)
             break
-    system: list[str] = []
+    system = system_prompts(turns)
     system_chars = chars = 0
     for turn in turns:
         chars += turn.chars
         if turn.role == "system":
-            if len(system) < _SYSTEM_TURNS:
-                system.append(turn.text)
             system_chars += turn.chars
     read = reading(last.text)
     own = language.of(read.seen, read.first_chars, read.first)
@@ -223,7 +223,7 @@ def extract(view: RequestView) -> Features:
         prompt_chars=chars,
         last_chars=last.chars,
         language=own,
-        output_language=_answer_language(view, read, own),
+        output_language=_answer_language(read, system, own),
         marks=marks.read(
             last,
             read,

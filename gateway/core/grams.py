@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gateway.core.features import system_prompts
 from gateway.core.signs import any_of
 from gateway.core.values import value
 from gateway.core.words import EAST_ASIAN, UNITS, single_bytes, units
@@ -30,7 +31,6 @@ TAIL_CHARS: Final = 300
 AROUND_CHARS: Final = 400
 """What is read of the system prompt, and of the turns before the last user message."""
 
-_SYSTEM_TURNS: Final = 4
 _REGIONS: Final = 3
 _REGION_CHARS: Final = HEAD_CHARS + TAIL_CHARS + 1
 _LONGEST: Final = 2 * _REGIONS * (_REGION_CHARS + 3)
@@ -118,8 +118,7 @@ def _regions(view: RequestView) -> tuple[str, str, str]:
             break
     if len(last) > HEAD_CHARS + TAIL_CHARS:
         last = f"{last[:HEAD_CHARS]}\n{last[-TAIL_CHARS:]}"
-    system = islice((turn.text for turn in turns if turn.role == "system"), _SYSTEM_TURNS)
-    rules = [text[:AROUND_CHARS] for text in system]
+    rules = [text[:AROUND_CHARS] for text in system_prompts(turns)]
     said = [turn.text[-AROUND_CHARS:] for turn in turns[max(at - 2, 0) : at] if turn.role != "system"]
     return last, " ".join(rules)[:AROUND_CHARS], " ".join(said)[-AROUND_CHARS:]
 
