@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from gateway.core.curve import MOST
+from gateway.core.curve import MOST, crowding
 from gateway.core.predict import PROMPT_BINS, SAMPLED, STRATA, Cell, ServerModel, prompt_bin
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def _model(name: str, section: ServerSection) -> ServerModel:
         steps_per_token=cells,
         other_steps_per_token=section.steps_per_token.get(OTHER, 1.0),
         step_seconds=tuple(table.tolist()),
+        crowding=crowding(table),
         prefill_seconds=section.prefill_seconds,
         start_steps=section.start_steps,
         other_output_tokens=lengths.pop(OTHER, 300.0),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.core.curve import crowding
 from gateway.core.predict import GREEDY, SAMPLED, Cell, ServerModel
 from gateway.policy.learned import UnusableLearnedError, dump, parse
 from tests.factories import SERVER_MODEL
@@ -29,6 +30,7 @@ def test_what_is_written_is_read_again() -> None:
     assert others == {0.25}, "what is not written is like what is usual"
     assert found.other_steps_per_token == pytest.approx(0.4)
     assert found.step_seconds == pytest.approx(MODEL.step_seconds, rel=1e-3)
+    assert found.crowding == crowding(found.step_seconds)  # the price that the learner takes
     assert (found.prefill_seconds, found.output_tokens, found.other_output_tokens) == (
         1e-5,
         {"code": 400.0},
