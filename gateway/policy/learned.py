@@ -101,13 +101,14 @@ def _model(name: str, section: ServerSection) -> ServerModel:
                 cells.setdefault(Cell(usual.workload, bin_, how), cells[usual])
     batches = sorted(section.step_seconds)
     table = np.interp(np.arange(MOST + 1), batches, [section.step_seconds[batch] for batch in batches])
+    steps = tuple(table.tolist())
     lengths = dict(section.output_tokens)
     return ServerModel(
         fingerprint=section.fingerprint,
         steps_per_token=cells,
         other_steps_per_token=section.steps_per_token.get(OTHER, 1.0),
-        step_seconds=tuple(table.tolist()),
-        crowding=crowding(table),
+        step_seconds=steps,
+        crowding=crowding(steps),
         prefill_seconds=section.prefill_seconds,
         start_steps=section.start_steps,
         other_output_tokens=lengths.pop(OTHER, 300.0),
