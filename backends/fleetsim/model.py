@@ -45,6 +45,7 @@ class Model:
         prefill_seconds: Price of one prompt token.
         spread: Standard deviation of the factor on acceptance that tells requests apart.
         kv_tokens: Tokens that the KV cache holds.
+        calibrated: Sequences at the calibration point, where its published throughput is reproduced.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Model:
     prefill_seconds: float
     spread: float
     kv_tokens: int
+    calibrated: int
 
     @property
     def max_sequences(self) -> int:
@@ -86,6 +88,7 @@ def of(configuration: Configuration, *, name: str = "", max_sequences: int = MAX
         prefill_seconds=configuration.prefill_seconds,
         spread=configuration.request_spread,
         kv_tokens=configuration.kv_tokens,
+        calibrated=configuration.curve.concurrency,
     )
 
 

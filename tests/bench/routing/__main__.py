@@ -143,6 +143,7 @@ def judged(bar, args, store):
             {
                 "what": one.what, "value": one.value, "least": one.least, "at_most": one.at_most, "met": one.met,
                 "reach": one.reach, "reached": one.reach is not None and one.meets(one.reach),
+                "cell": one.cell, "ceiling": one.ceiling,
             }
             for one in criteria
         ],
@@ -156,7 +157,7 @@ def judged(bar, args, store):
 
 
 def main():
-    args, console = parse(), Console(width=150)
+    args, console = parse(), Console(width=170)
     store = collect(args, console)
     results = [found for bar in chosen(args) if (found := judged(bar, args, store))]
     if args.cells:

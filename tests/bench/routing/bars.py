@@ -8,6 +8,7 @@ from tests.bench.routing.conversations import RULES
 from tests.bench.routing.fleets import TARGETS
 from tests.bench.routing.peers import PEERS
 
+LEAST = ("least requests",)
 LOADS = (4, 16, 32, 96)
 ALL = tuple(TARGETS)
 
@@ -42,6 +43,9 @@ class Criterion:
         value: Seen.
         least: Asked for; at most where ``at_most``.
         reach: To reach for; None where there is no such figure.
+        cell: The cell that it is the worst of; empty for what is no single cell's.
+        ceiling: What the fluid optimum would have there: no router can do much better. None where the figure is
+            not over a peer's.
     """
 
     what: str
@@ -49,6 +53,8 @@ class Criterion:
     least: float
     reach: float | None = None
     at_most: bool = False
+    cell: str = ""
+    ceiling: float | None = None
 
     def meets(self, bound):
         return self.value <= bound if self.at_most else self.value >= bound
@@ -74,19 +80,38 @@ def ratios(figures, key, rivals, *, lower=False):
     return found
 
 
-def least(what, values, bound, reach=None):
-    """The least of some figures against a bound; nothing where no cell has told yet."""
-    return [Criterion(what, min(values), bound, reach)] if (values := list(values)) else []
+def ceilings(figures, rivals):
+    """What the optimum has over the best of the rivals, by cell, where shares of it were measured."""
+    shares = {
+        cell: [mean(one["share"] for one in runs[rival]) for rival in rivals if rival in runs and "share" in runs[rival][0]]
+        for cell, runs in figures.items()
+    }  # fmt: skip
+    return {cell: 1.0 / max(known) for cell, known in shares.items() if known}
 
 
-def most(what, values, bound, reach=None):
-    """The same of the most of them."""
-    return [Criterion(what, max(values), bound, reach, at_most=True)] if (values := list(values)) else []
+def least(what, values, bound, reach=None, ceiling=None):
+    """The worst of some cells' figures against a bound; nothing where no cell has told yet."""
+    return [_of_worst(what, values, min, bound, reach, ceiling)] if values else []
+
+
+def most(what, values, bound, reach=None, ceiling=None):
+    """The same where the highest is the worst."""
+    return [_of_worst(what, values, max, bound, reach, ceiling)] if values else []
+
+
+def _of_worst(what, values, worst, bound, reach, ceiling):
+    cell = worst(values, key=values.get)
+    return Criterion(what, values[cell], bound, reach, worst is max, cell, (ceiling or {}).get(cell))
 
 
 def half(what, values, bound, reach=None):
     """The same of their median."""
-    return [Criterion(what, median(values), bound, reach)] if (values := list(values)) else []
+    return [Criterion(what, median(values.values()), bound, reach)] if values else []
+
+
+def only(values, part):
+    """Of cells with a word in their name."""
+    return {cell: value for cell, value in values.items() if part in cell.split()}
 
 
 def shares(middle, every, best_half, best_every, *, reach, reach_ratio):
@@ -94,10 +119,10 @@ def shares(middle, every, best_half, best_every, *, reach, reach_ratio):
         share = over(figures, "learned", "share")
         ratio = ratios(figures, "tokens", PEERS)
         return [
-            Criterion("share of the optimum, median", median(share.values()), middle, reach),
-            Criterion("share of the optimum, least", min(share.values()), every),
-            Criterion("x best peer, least", min(ratio.values()), best_every),
-            Criterion("x best peer, median", median(ratio.values()), best_half, reach_ratio),
+            *half("share of the optimum, median", share, middle, reach),
+            *least("share of the optimum, least", share, every),
+            *least("x best peer, least", ratio, best_every, ceiling=ceilings(figures, PEERS)),
+            *half("x best peer, median", ratio, best_half, reach_ratio),
         ]
 
     return judge
@@ -156,12 +181,10 @@ def judge_open(figures, slack=0.0):
     ratio = ratios(figures, "mean", PEERS, lower=True)
     tail = ratios(figures, "p99", PEERS, lower=True)
     return [
-        Criterion(
-            "mean completion / R*, most", max(value.values()), 1.08 + slack, 1.04 + slack, at_most=True
-        ),
-        Criterion("mean x best peer, most", max(ratio.values()), 1.02 + slack, at_most=True),
+        *most("mean completion / R*, most", value, 1.08 + slack, 1.04 + slack),
+        *most("mean x best peer, most", ratio, 1.02 + slack),
         Criterion("mean x best peer, median", median(ratio.values()), 0.95 + slack, at_most=True),
-        Criterion("p99 x best peer, most", max(tail.values()), 1.10 + slack, at_most=True),
+        *most("p99 x best peer, most", tail, 1.10 + slack),
         Criterion("p99 x best peer, median", median(tail.values()), 1.00 + slack, at_most=True),
     ]
 
@@ -180,12 +203,12 @@ def homogeneous():
 
 def judge_homogeneous(figures):
     measured = {cell: runs for cell, runs in figures.items() if "says" not in cell}
-    ratio = ratios(measured, "tokens", ("least requests",))
+    ratio = ratios(measured, "tokens", LEAST)
     said = over({cell: runs for cell, runs in figures.items() if "says" in cell}, "learned", "routing")
     return [
-        *least("x least requests, least", ratio.values(), 0.98, 0.99),
-        *half("x least requests, median", ratio.values(), 0.98, 0.99),
-        *most("gain of routing that the product claims, most", said.values(), 0.02),
+        *least("x least requests, least", ratio, 0.98, 0.99),
+        *half("x least requests, median", ratio, 0.98, 0.99),
+        *most("gain of routing that the product claims, most", said, 0.02),
     ]
 
 
@@ -205,8 +228,8 @@ def judge_advised(figures):
     gains, named = over(figures, "learned", "most"), over(figures, "learned", "named")
     worth = [named[cell] for cell in gains if gains[cell] > CLEAR]
     found = [
-        Criterion("points between said and seen gain, most", max(off.values()), 0.03, 0.02, at_most=True),
-        Criterion("named configuration / best, least", min(chosen.values()), 0.98),
+        *most("points between said and seen gain, most", off, 0.03, 0.02),
+        *least("named configuration / best, least", chosen, 0.98),
     ]
     if worth:
         found.append(Criterion("consolidation named where it gains over 5 %, share", mean(worth), 1.0))
@@ -233,8 +256,8 @@ def composing():
 def judge_composing(figures):
     best, alone = over(figures, "learned", "of_best"), over(figures, "learned", "of_alone")
     return [
-        Criterion("composed / best of one or two kinds, least", min(best.values()), 0.98),
-        Criterion("composed / best of one kind, least", min(alone.values()), 0.99),
+        *least("composed / best of one or two kinds, least", best, 0.98),
+        *least("composed / best of one kind, least", alone, 0.99),
     ]
 
 
@@ -248,10 +271,10 @@ def lookups():
 
 def judge_lookups(figures):
     share = over(figures, "learned", "share")
-    ratio = ratios(figures, "tokens", ("least requests",))
+    ratio = ratios(figures, "tokens", LEAST)
     return [
-        Criterion("share of the optimum, least", min(share.values()), 0.95, 0.98),
-        Criterion("x least requests, least", min(ratio.values()), 1.20, 1.28),
+        *least("share of the optimum, least", share, 0.95, 0.98),
+        *least("x least requests, least", ratio, 1.20, 1.28, ceilings(figures, LEAST)),
     ]
 
 
@@ -266,11 +289,11 @@ def domains():
 
 def judge_domains(figures):
     share = over(figures, "learned", "share")
-    ratio = ratios(figures, "tokens", PEERS)
+    ratio, highest = ratios(figures, "tokens", PEERS), ceilings(figures, PEERS)
     return [
-        Criterion("share of the optimum, least", min(share.values()), 0.95, 0.98),
-        *least("x best peer, equal, least", (v for c, v in ratio.items() if "equal" in c), 1.10),
-        *least("x best peer, code, least", (v for c, v in ratio.items() if "code60" in c), 1.00),
+        *least("share of the optimum, least", share, 0.95, 0.98),
+        *least("x best peer, equal, least", only(ratio, "equal"), 1.10, ceiling=highest),
+        *least("x best peer, code, least", only(ratio, "code60"), 1.00, ceiling=highest),
     ]
 
 
@@ -287,21 +310,14 @@ def refusing():
 
 def judge_refusing(figures):
     share = over(figures, "learned", "share")
-    ratio = ratios(figures, "tokens", ("least requests",))
+    ratio, highest = ratios(figures, "tokens", LEAST), ceilings(figures, LEAST)
     refused = over(figures, "learned", "refused")
-
     return [
-        Criterion("answers with 400, most", max(refused.values()), 0.0, at_most=True),
-        Criterion("share of the optimum, least", min(share.values()), 0.97, 0.985),
-        *(
-            one
-            for part, bound in (("2%", 1.02), ("10%", 1.02), ("30%", 0.98))
-            for one in least(
-                f"x least requests, {part}, least",
-                (value for cell, value in ratio.items() if part in cell.split()),
-                bound,
-            )
-        ),
+        *most("answers with 400, most", refused, 0.0),
+        *least("share of the optimum, least", share, 0.97, 0.985),
+        *least("x least requests, 2%, least", only(ratio, "2%"), 1.02, ceiling=highest),
+        *least("x least requests, 10%, least", only(ratio, "10%"), 1.02, ceiling=highest),
+        *least("x least requests, 30%, least", only(ratio, "30%"), 0.98, ceiling=highest),
     ]
 
 
@@ -321,17 +337,13 @@ def hardware():
 
 def judge_hardware(figures):
     share = over(figures, "learned", "share")
-    ratio = ratios(figures, "tokens", ("least requests",))
-
-    def of(found, kind):
-        return (value for cell, value in found.items() if kind in cell.split())
-
+    ratio, highest = ratios(figures, "tokens", LEAST), ceilings(figures, LEAST)
     steady_shares = {cell: value for cell, value in share.items() if "turned-sick" not in cell}
     return [
-        *least("share of the optimum, least", steady_shares.values(), 0.97, 0.99),
-        *least("x least requests, mixed hardware, least", of(ratio, "hardware"), 1.01),
-        *least("x least requests, one sick, least", of(ratio, "sick"), 1.05),
-        *least("share 30 s after one fell sick, least", of(share, "turned-sick"), 0.95),
+        *least("share of the optimum, least", steady_shares, 0.97, 0.99),
+        *least("x least requests, mixed hardware, least", only(ratio, "hardware"), 1.01, ceiling=highest),
+        *least("x least requests, one sick, least", only(ratio, "sick"), 1.05, ceiling=highest),
+        *least("share 30 s after one fell sick, least", only(share, "turned-sick"), 0.95),
     ]
 
 
@@ -353,10 +365,8 @@ def judge_moving(figures, slack=0.0):
     share = over(figures, "learned", "share")
     ratio = ratios(figures, "tokens", PEERS)
     return [
-        Criterion(
-            "share of the time-average optimum, least", min(share.values()), 0.95 - slack, 0.98 - slack
-        ),
-        Criterion("x best peer, least", min(ratio.values()), 1.04 - slack),
+        *least("share of the time-average optimum, least", share, 0.95 - slack, 0.98 - slack),
+        *least("x best peer, least", ratio, 1.04 - slack, ceiling=ceilings(figures, PEERS)),
     ]
 
 
@@ -369,11 +379,11 @@ def capacities():
 
 
 def judge_capacities(figures):
-    ratio = ratios(figures, "rate", ("least requests",))
+    ratio = ratios(figures, "rate", LEAST)
     against = ratios(figures, "rate", PEERS)
     return [
-        Criterion("λ* x least requests, median", median(ratio.values()), 1.15, 1.3),
-        Criterion("λ* x best peer, least", min(against.values()), 0.98),
+        *half("λ* x least requests, median", ratio, 1.15, 1.3),
+        *least("λ* x best peer, least", against, 0.98),
     ]
 
 
@@ -394,15 +404,10 @@ GREEDY = ("round robin", "least requests", "p2c peak ewma", "litellm latency")
 
 
 def judge_classes(figures):
-    found = []
-    bulk = over(figures, "learned", "bulk")
-    greedy = ratios(figures, "bulk", GREEDY) if bulk else {}
-    pools = ratios(figures, "bulk", SPLITS)
-    if greedy:
-        found.append(Criterion("bulk x best peer without pools, least", min(greedy.values()), 2.0))
-    if pools:
-        found.append(Criterion("bulk x best split by hand, least", min(pools.values()), 0.90, 0.97))
-    return found
+    return [
+        *least("bulk x best peer without pools, least", ratios(figures, "bulk", GREEDY), 2.0),
+        *least("bulk x best split by hand, least", ratios(figures, "bulk", SPLITS), 0.90, 0.97),
+    ]
 
 
 BARS = (
@@ -469,15 +474,9 @@ def replays():
 
 def judge_replays(figures):
     return [
-        Criterion(
-            "truth inside the interval, least share", min(over(figures, "learned", "inside").values()), 0.9
-        ),
-        Criterion(
-            "the same of the difference, least share",
-            min(over(figures, "learned", "difference_inside").values()),
-            0.9,
-        ),
-        Criterion("off by, mean, most", max(over(figures, "learned", "off").values()), 0.05, at_most=True),
+        *least("truth inside the interval, least share", over(figures, "learned", "inside"), 0.9),
+        *least("the same of the difference, least share", over(figures, "learned", "difference_inside"), 0.9),
+        *most("off by, mean, most", over(figures, "learned", "off"), 0.05),
     ]
 
 
@@ -501,8 +500,8 @@ def talks():
 def judge_talks(figures):
     ratio = ratios(figures, "tokens", RULES)
     return [
-        Criterion("x best rule, least", min(ratio.values()), 0.98, 1.0),
-        Criterion("x best rule, median", median(ratio.values()), 0.99, 1.02),
+        *least("x best rule, least", ratio, 0.98, 1.0),
+        *half("x best rule, median", ratio, 0.99, 1.02),
     ]
 
 

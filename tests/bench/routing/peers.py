@@ -126,22 +126,23 @@ class Table(Plain):
         )
 
 
-def speed(model, workload, batch):
-    """Tokens a second of one server at a batch size."""
+def speed(model, workload):
+    """Tokens a second of one server at its calibration point."""
+    batch = model.calibrated
     return batch * (1.0 + sum(model.survival(workload, batch))) / model.seconds[batch]
 
 
-def static_table(models, mix, batch=32):
+def static_table(models, mix):
     table = {}
     for workload in mix:
-        most = max(speed(model, workload, batch) for model in models)
-        table[workload] = [i for i, m in enumerate(models) if speed(m, workload, batch) >= most * (1 - 1e-9)]
+        most = max(speed(model, workload) for model in models)
+        table[workload] = [i for i, m in enumerate(models) if speed(m, workload) >= most * (1 - 1e-9)]
     return Table(table)
 
 
-def best_pool(models, mix, batch=32):
+def best_pool(models, mix):
     def overall(model):
-        return 1.0 / sum(share / speed(model, workload, batch) for workload, share in mix.items())
+        return 1.0 / sum(share / speed(model, workload) for workload, share in mix.items())
 
     most = max(overall(model) for model in models)
     best = [index for index, model in enumerate(models) if overall(model) >= most * (1 - 1e-9)]

@@ -2,11 +2,14 @@
 
 from rich.table import Table
 
+COLUMNS = ("bar", "what", "cells x seeds", "figure", "seen", "worst in", "ceiling", "bar")
+
 
 def table(results):
     found = Table(title="Routing: bars of the yardstick", title_justify="left")
-    for name in ("bar", "what", "cells x seeds", "figure", "seen", "bar", "met", "reach for", "reached"):
-        found.add_column(name, justify="right" if name in {"seen", "bar", "reach for"} else "left")
+    right = {"seen", "ceiling", "bar", "reach for"}
+    for name in (*COLUMNS, "met", "reach for", "reached"):
+        found.add_column(name, justify="right" if name in right else "left")
     for result in results:
         number, title, complete = result["bar"], result["title"], result["complete"]
         for one in result["criteria"]:
@@ -18,6 +21,8 @@ def table(results):
                 complete,
                 one["what"],
                 f"{one['value']:.3f}",
+                one["cell"],
+                "" if one["ceiling"] is None else f"{one['ceiling']:.3f}",
                 f"{sign} {one['least']:.3g}",
                 "[green]yes" if one["met"] else "[red]no",
                 "" if reach is None else f"{sign} {reach:.3g}",
@@ -26,22 +31,6 @@ def table(results):
             number = title = complete = ""
         found.add_section()
     return found
-
-
-def worst(result, count=3):
-    """The cells in which the learned policy did worst, to look at."""
-    key = next(
-        (name for name in ("share", "mean", "rate", "bulk", "of_best", "tokens") if name in _any(result)),
-        None,
-    )
-    if key is None:
-        return []
-    low = sorted(result["cells"].items(), key=lambda item: item[1].get("learned", {}).get(key, 0.0))
-    return low[-count:] if key == "mean" else low[:count]
-
-
-def _any(result):
-    return next((runs.get("learned", {}) for runs in result["cells"].values()), {})
 
 
 def cells(result):

@@ -16,6 +16,7 @@ def test_an_engine_has_the_configurations_steps():
     assert MTP.seconds[0] == found.step(1)
     assert MTP.max_sequences == 256
     assert MTP.survival("chat") == found.survival["chat"]
+    assert MTP.calibrated == found.curve.concurrency
 
 
 def test_adaptive_engines_change_what_they_do_with_load():
