@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gateway.wire.errors import Problem
     from gateway.wire.headers import Headers
     from gateway.wire.protocol import LimitedProtocol
+
+_T = TypeVar("_T")
 
 _line: Final = b"%b: %b\r\n".__mod__
 """A header as a line."""
@@ -102,6 +104,10 @@ class Pipe:
             return True
         self._protocol.held_back.add(self)
         return False
+
+    async def together(self, take: Callable[[], _T]) -> _T:
+        """Take a step of the exchange right after others that begin with it take theirs."""
+        return await self._protocol.starts.together(take)
 
     def streams(self) -> None:
         """A stream begins, which others are not to hold up until :meth:`release`."""

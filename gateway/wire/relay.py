@@ -28,10 +28,11 @@ from gateway.wire.pipe import pipe_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
-    from gateway.core.classify import Classifier
+    from gateway.core.classify import Classification, Classifier
     from gateway.core.decide import Decision
+    from gateway.core.features import Features
     from gateway.core.outcome import Record
-    from gateway.core.policy import Policy, Waiting
+    from gateway.core.policy import ClassifierSettings, Policy, Waiting
     from gateway.runtime.admission import Admission
     from gateway.runtime.fleet import Fleet
     from gateway.runtime.learning import Learning
@@ -125,9 +126,8 @@ class Relay:
             return
         policy = self.policy()
         asked = without_suffix(seen, policy.classifier, policy.aliases)
-        features = extract(asked)
-        before = self.sessions.before(features.hints, exchange.started)
-        classification = classify(asked, features, policy.classifier, self.classifier, before)
+        label, line = partial(self._label, asked, policy.classifier, exchange.started), exchange.client.line
+        features, classification = label() if line is None else await line.together(label)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
@@ -183,6 +183,13 @@ class Relay:
             if keep_alive is not None:
                 keep_alive.close()
         await exchange.taken(exchange.started + policy.timeouts.total)
+
+    def _label(
+        self, asked: RequestView, settings: ClassifierSettings, now: float
+    ) -> tuple[Features, Classification]:
+        features = extract(asked)
+        before = self.sessions.before(features.hints, now)
+        return features, classify(asked, features, settings, self.classifier, before)
 
     def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting) -> bool:
         """Whether a request goes to the end of the queue: for want of room, or because others look for it."""
