@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.choice import FEW, learned, order
@@ -40,8 +39,7 @@ def choose(
         return by_routes, ""
     candidates, own = costing.candidates, None
     if plan is not None:
-        states = [state for state, _ in candidates]
-        places = inside(states, plan, service, costing.now, costing.stale_after)
+        places = inside([one for one, _ in candidates], plan, service)
         if not places and takes:
             return None, ""
         own = [candidates[at] for at in places]
@@ -50,10 +48,10 @@ def choose(
             candidates, own = own or candidates, None
     roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
     if len(candidates) < len(costing.candidates):
-        costing = replace(costing, candidates=candidates)
+        costing = costing.among(candidates)
     by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
     if own is not None and len(own) < len(candidates):
-        by_seconds = by_seconds.led_by({state.backend.name for state, _ in own}, draw)
+        by_seconds = by_seconds.led_by({one.name for one, _ in own}, draw)
     if by_routes is None:
         return by_seconds, ""
     if not takes:

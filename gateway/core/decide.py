@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gateway.core import reasons
 from gateway.core.choice import Candidate, CostPart, Draw, order
 from gateway.core.choose import choose
 from gateway.core.classes import DEFAULT
-from gateway.core.filters import incapable, unavailable
 from gateway.core.policy import STATIC
 from gateway.core.predict import ask
 from gateway.core.refusal import back_in, refusal, why_rejected
 from gateway.core.scorers import ANYTHING, PREDICTING, Costing
-from gateway.core.selectors import Ranking, matches
+from gateway.core.selectors import matches
+from gateway.core.sorting import Rejected, baselines_of, sort_out
 from gateway.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gateway.core.classes import ServiceClass
     from gateway.core.classify import Classification
     from gateway.core.features import Features
-    from gateway.core.fleet import BackendState, Snapshot
+    from gateway.core.fleet import Snapshot
     from gateway.core.policy import Policy, Route
     from gateway.core.predict import Home
-
-    Ranked = tuple[BackendState, int]
-    """A state with its rank in the route's preferences."""
+    from gateway.core.sorting import Sorted
 
 __all__ = ["Candidate", "CostPart", "Decision", "Draw", "NoCandidate", "Rejected", "decide"]
-
-
-# A tuple, as there is one for each backend that is out, which may be a thousand.
-class Rejected(NamedTuple):
-    """A backend that may not take the request.
-
-    Attributes:
-        reason: A code of :mod:`gateway.core.reasons`.
-        detail: The same in words.
-    """
-
-    backend: str
-    reason: str
-    detail: str
 
 
 @value(frozen=True, slots=True)
@@ -131,9 +112,8 @@ def decide(
     service = service or DEFAULT
     target = policy.aliases.get(features.model, features.model)
     pool = snapshot.roster.pool(target)
-    states = [snapshot.states[at] for at in pool.positions]
     route = _route(policy, features, classification)
-    refused = refusal(features, policy, snapshot, states)
+    refused = refusal(features, policy, snapshot, pool.names)
     if refused or route is None:
         kind, detail = refused or (reasons.NO_ROUTE, "no route of the policy takes this request")
         return NoCandidate(
@@ -158,11 +138,10 @@ def decide(
         and policy.learning.share > 0.0
     )
     share = 1.0 if due else route.baseline_share
+    servers = pool.standings(snapshot.states, now, policy.stale_after)
     ranking = pool.ranking(route.prefer)
-    ranks = ranking.ranks
-    if ranking.limited:
-        ranks = ranking.under([state.queue(now, policy.stale_after) for state in states])
-    sorted_pool = _sort_out(states, ranking, ranks, features, route, now, due=due)
+    ranks = ranking.under([one.queue for one in servers]) if ranking.limited else ranking.ranks
+    sorted_pool = sort_out(servers, ranking, ranks, features, route, now)
     chosen_from = sorted_pool.capable or sorted_pool.incapable
     if not chosen_from:
         return NoCandidate(
@@ -173,7 +152,7 @@ def decide(
             rejected=tuple(sorted_pool.rejected),
             policy_revision=policy.revision,
             fleet_revision=snapshot.revision,
-            back_in=back_in(sorted_pool.rejected, states, now),
+            back_in=back_in(sorted_pool.rejected, [one.state for one in servers], now),
             target=target,
             service=service.name,
         )
@@ -181,7 +160,7 @@ def decide(
     # Only predictions read it, and a decision without them would take a quarter longer.
     predicts = policy.learning.mode != STATIC or any(one.name in PREDICTING for one in route.scorers)
     asked = ask(features, classification) if predicts else ANYTHING
-    costing = Costing(chosen_from, now, policy.stale_after, asked, home, service.limits)
+    costing = Costing(chosen_from, asked, home, service.limits)
     explores = policy.learning.explore if free and classification.label in snapshot.guide.explorable else 0.0
     usual, shadow = choose(costing, route, policy, snapshot.guide.plan.get(target), service, draw, explores)
     if usual is None:
@@ -193,7 +172,7 @@ def decide(
             rejected=(
                 *sorted_pool.rejected,
                 *(
-                    Rejected(one.backend.name, reasons.KEPT_FOR_OTHERS, "kept for other classes")
+                    Rejected(one.name, reasons.KEPT_FOR_OTHERS, "kept for other classes")
                     for one, _ in chosen_from
                 ),
             ),
@@ -205,7 +184,8 @@ def decide(
     ordered, rejected = usual.candidates, sorted_pool.rejected
     reason = reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
     propensity = usual.chance(ordered[0])
-    baselines = {state.backend.name for state, _ in sorted_pool.baselines}
+    measured = baselines_of(servers, ranking, ranks, features, route, pool.baselines, now) if share else []
+    baselines = {one.name for one, _ in measured}
     # All of the cheapest are looked at, not only the drawn one: a baseline among them has its chance already,
     # and the share must not depend on the draw between equals.
     if baselines and sorted_pool.capable and any(one.backend not in baselines for one in usual.cheapest):
@@ -213,14 +193,14 @@ def decide(
         propensity *= 1.0 - share
         # What the baselines cost matters only where one of them comes first.
         if explored or ordered[0].backend in baselines:
-            measured = order(replace(costing, candidates=sorted_pool.baselines), route.scorers, draw)
+            by_cost = order(costing.among(measured), route.scorers, draw)
             if explored:
                 reason = reasons.BASELINE_SHARE
-                others = (one for one in ordered if one.backend not in baselines)
-                ordered = (*measured.candidates, *others)
+                others = [one for one in ordered if one.backend not in baselines]
+                ordered = (*by_cost.candidates, *others)
                 rejected = [one for one in rejected if one.backend not in baselines]
             first = ordered[0]
-            propensity = share * measured.chance(first) + (1.0 - share) * usual.chance(first)
+            propensity = share * by_cost.chance(first) + (1.0 - share) * usual.chance(first)
     return Decision(
         route=route.name,
         target=target,
@@ -243,63 +223,7 @@ def _route(policy: Policy, features: Features, classification: Classification) -
     return None
 
 
-@value(frozen=True, slots=True)
-class _Sorted:
-    """A pool sorted out.
-
-    Attributes:
-        baselines: Those that the route's baseline share may go to, named by the route or not.
-    """
-
-    capable: list[Ranked]
-    incapable: list[Ranked]
-    baselines: list[Ranked]
-    rejected: list[Rejected]
-
-
-def _sort_out(
-    states: Sequence[BackendState],
-    ranking: Ranking,
-    ranks: Sequence[int],
-    features: Features,
-    route: Route,
-    now: float,
-    *,
-    due: bool,
-) -> _Sorted:
-    """Sort a pool out; ``ranks`` are those under its present load."""
-    pool = _Sorted([], [], [], [])
-    pin = features.hints.backend
-    if pin is not None:
-        others = [state.backend.name for state in states if state.backend.name != pin]
-        pool.rejected.extend(Rejected(name, reasons.NOT_PINNED, f"the caller chose {pin}") for name in others)
-        states = [state for state in states if state.backend.name == pin]
-        ranking, ranks = Ranking((0,), unnamed=1), (0,)
-    unnamed = f"route {route.name} does not name it"
-    for state, idle, rank in zip(states, ranking.ranks, ranks, strict=True):
-        name = state.backend.name
-        down = unavailable(state, now)
-        unable = None if down else incapable(state, features, now)
-        measures = route.baseline_share or (due and rank != ranking.unnamed)
-        if measures and state.backend.is_baseline and not down and not unable:
-            pool.baselines.append((state, rank))
-        if rank == ranking.unnamed:
-            if idle == ranking.unnamed:
-                pool.rejected.append(Rejected(name, reasons.NOT_PREFERRED, unnamed))
-            else:
-                full = f"{state.in_flight} requests in flight, more than route {route.name} lets it have"
-                pool.rejected.append(Rejected(name, reasons.FULL, full))
-        elif down:
-            pool.rejected.append(Rejected(name, *down))
-        elif unable:
-            pool.rejected.append(Rejected(name, *unable))
-            pool.incapable.append((state, rank))
-        else:
-            pool.capable.append((state, rank))
-    return pool
-
-
-def _reason(features: Features, pool: _Sorted) -> str:
+def _reason(features: Features, pool: Sorted) -> str:
     if features.hints.backend is not None:
         return reasons.PINNED
     if not pool.capable:

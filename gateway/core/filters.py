@@ -41,11 +41,11 @@ def incapable(state: BackendState, features: Features, now: float) -> tuple[str,
             reasons.REFUSES_PARAMETER,
             f"refused the last {found.times} such requests, next trial in {wait:.0f} s",
         )
-    if backend.max_model_len is not None:
-        least = features.prompt_chars // CHARS_PER_TOKEN_AT_MOST + (features.max_tokens or 0)
-        if least > backend.max_model_len:
-            return (
-                reasons.CONTEXT_TOO_LONG,
-                f"prompt and answer need more than {backend.max_model_len} tokens",
-            )
+    if backend.max_model_len is not None and least_tokens(features) > backend.max_model_len:
+        return reasons.CONTEXT_TOO_LONG, f"prompt and answer need more than {backend.max_model_len} tokens"
     return None
+
+
+def least_tokens(features: Features) -> int:
+    """Tokens that prompt and answer need at the least."""
+    return features.prompt_chars // CHARS_PER_TOKEN_AT_MOST + (features.max_tokens or 0)

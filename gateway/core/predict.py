@@ -195,7 +195,9 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
     """
     expected = weigh(request, model.output_tokens, model.other_output_tokens)
     steps, prompt = steps_of(model, expected), max(0.0, prompt_of(model, request) - cached_tokens)
-    ttft, decode, harm = times(model, steps, prompt, queue)
+    at = pace(model, queue)
+    ttft, decode = at.start + prompt * at.prompt_token, steps * at.step
+    harm = max(0.0, steps * at.harm_step + prompt * at.harm_prompt_token)
     tokens = expected[0]
     tpot = decode / tokens if tokens else model.step(min(queue + 1.0, model.max_running))
     return Prediction(ttft, tpot, ttft + decode, harm)
@@ -237,14 +239,31 @@ def prompt_of(model: ServerModel, request: Ask) -> float:
     return request.prompt_chars / model.chars_per_token if tokens is None else tokens
 
 
-def times(model: ServerModel, steps: float, prompt: float, queue: float) -> tuple[float, float, float]:
-    """Seconds to the first token, of decoding, and of harm, as of :func:`predict`.
+class Pace(NamedTuple):
+    """How a request's time on a server at its present load follows from the request, as of :func:`predict`.
+
+    Attributes:
+        start: Seconds to the first token of a prompt of which nothing is to be computed.
+        prompt_token: Seconds more for each prompt token to compute.
+        step: Seconds for each decode step.
+        harm_step: Seconds that all others together wait longer for each decode step; negative where more
+            requests make steps shorter ...
+        harm_prompt_token: ... and for each prompt token to compute. Harm is never negative in all.
+    """
+
+    start: float
+    prompt_token: float
+    step: float
+    harm_step: float
+    harm_prompt_token: float
+
+
+def pace(model: ServerModel, queue: float) -> Pace:
+    """The pace of a server.
 
     Args:
         model: The server.
-        steps: Decode steps of the answer.
-        prompt: Prompt tokens to compute.
-        queue: Requests on the server, this one not counted.
+        queue: Requests on it, the one asked about not counted.
     """
     table, whole, wait = model.step_seconds, int(queue), 0.0
     if whole == queue and whole < model.max_running and whole < len(table) - 1:
@@ -254,11 +273,12 @@ def times(model: ServerModel, steps: float, prompt: float, queue: float) -> tupl
         now, then = model.step(batch), model.step(batch + 1.0)
         # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
         wait = (queue - batch) * model.mean_steps * then / model.max_running
-    prefill, stretch, crowding = prompt * model.prefill_seconds, model.stretch, model.crowding
+    stretch, crowding = model.stretch, model.crowding
     slower = batch * (then - now) if crowding is None else crowding[min(int(batch), len(crowding) - 1)]
-    harm = steps * slower * stretch + batch * prefill
-    return (
-        wait + (prefill + model.start_steps * then) * stretch,
-        steps * then * stretch,
-        max(0.0, harm),
+    return Pace(
+        start=wait + model.start_steps * then * stretch,
+        prompt_token=model.prefill_seconds * stretch,
+        step=then * stretch,
+        harm_step=slower * stretch,
+        harm_prompt_token=batch * model.prefill_seconds,
     )

@@ -22,7 +22,7 @@ NAMED_AT_MOST: Final = 5
 
 
 def refusal(
-    features: Features, policy: Policy, snapshot: Snapshot, pool: Sequence[BackendState]
+    features: Features, policy: Policy, snapshot: Snapshot, pool: Sequence[str]
 ) -> tuple[str, str] | None:
     """Refuse a model or a pin that no state of the fleet could serve.
 
@@ -30,7 +30,7 @@ def refusal(
         features: Facts of the request.
         policy: The policy in force.
         snapshot: The fleet.
-        pool: Those of its backends that serve the model.
+        pool: Names of those of its backends that serve the model.
 
     Returns:
         A code of :data:`gateway.core.reasons.REFUSALS` and words; None where there is nothing to refuse.
@@ -50,8 +50,8 @@ def refusal(
     pin = features.hints.backend
     if pin is not None and not policy.allow_pin:
         return reasons.PIN_NOT_ALLOWED, "the policy does not allow the caller to choose a backend"
-    if pin is not None and all(state.backend.name != pin for state in pool):
-        names = _few([state.backend.name for state in pool], ", ")
+    if pin is not None and pin not in pool:
+        names = _few(pool, ", ")
         return reasons.UNKNOWN_BACKEND, f"no backend of this model has the name asked for; there are: {names}"
     return None
 
@@ -78,6 +78,6 @@ def back_in(rejected: Sequence[Rejected], states: Sequence[BackendState], now: f
     return min(known, default=None)
 
 
-def _few(words: list[str], separator: str) -> str:
+def _few(words: Sequence[str], separator: str) -> str:
     rest = len(words) - NAMED_AT_MOST
     return separator.join([*words[:NAMED_AT_MOST], *([f"… and {rest} more"] if rest > 0 else [])])

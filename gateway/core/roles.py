@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gateway.core.classes import ServiceClass
-    from gateway.core.fleet import BackendState
     from gateway.core.plan import Plan
+    from gateway.core.standing import Standing
 
 _NO_CAP: Final = math.inf
 
@@ -18,9 +18,7 @@ _PART: Final = 0.5
 """Part of the room within the limits of others that a class may take where no server of its own is up."""
 
 
-def inside(
-    states: Sequence[BackendState], plan: Plan, service: ServiceClass, now: float, stale_after: float
-) -> list[int]:
+def inside(servers: Sequence[Standing], plan: Plan, service: ServiceClass) -> list[int]:
     """Places of those servers that a class should go to now; empty where it should wait.
 
     A class with limits goes to its own servers that have room within the limits; where none has, to whichever
@@ -28,29 +26,25 @@ def inside(
     is up does it take part of the room of others.
 
     Args:
-        states: Servers that can take the request.
+        servers: Those that can take the request.
         plan: The roles.
         service: The class.
-        now: Monotonic seconds.
-        stale_after: Age in seconds beyond which scraped load is ignored.
     """
     members = plan.roles.get(service.name)
     if members is None and not service.limits.any:
-        return list(range(len(states)))
-    caps, names = plan.caps, [state.backend.name for state in states]
-    own = [members is None or name in members for name in names]
+        return list(range(len(servers)))
+    caps = plan.caps
     if service.limits.any:
         with_room = [
             at
-            for at, state in enumerate(states)
-            if own[at] and state.queue(now, stale_after) < caps.get(names[at], _NO_CAP)
+            for at, one in enumerate(servers)
+            if (members is None or one.name in members) and one.queue < caps.get(one.name, _NO_CAP)
         ]
-        return with_room or list(range(len(states)))
-    part = 0.0 if any(own) else _PART
+        return with_room or list(range(len(servers)))
+    assert members is not None  # noqa: S101 - looked at above
+    part = _PART if members.isdisjoint([one.name for one in servers]) else 0.0
     return [
         at
-        for at, state in enumerate(states)
-        if own[at]
-        or (queue := state.queue(now, stale_after)) == 0.0
-        or queue < part * caps.get(names[at], _NO_CAP)
+        for at, one in enumerate(servers)
+        if one.name in members or one.queue == 0.0 or one.queue < part * caps.get(one.name, _NO_CAP)
     ]

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.predict import Ask, Home, ServerModel, prompt_of, steps_of, times, weigh
+from gateway.core.predict import Ask, prompt_of, steps_of, weigh
 from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.core.fleet import BackendState
     from gateway.core.plan import Limits
+    from gateway.core.predict import Home
+    from gateway.core.standing import Ranked, Standing
 
 HARM: Final = 1.0
 """What a second that others wait longer counts, in own seconds. Anything from 0.5 to 1.5 does."""
-
-FULL_CACHE: Final = 0.8
-"""Share of the KV cache in use above which more requests risk preemption."""
 
 STAY: Final = 0.95
 """What the seconds at a conversation's own server count: it moves for more than the difference to 1."""
@@ -34,7 +32,6 @@ _LOGISTIC: Final = 1.702
 
 _MOST_EXPONENT: Final = 700.0
 
-_UNKNOWN: Final = ServerModel()
 ANYTHING: Final = Ask((), None, 0, None)
 """Stands for the request where nothing is predicted."""
 
@@ -45,19 +42,19 @@ class Costing:
 
     Attributes:
         candidates: Each with its rank in the route's preferences, 0 first.
-        now: Monotonic seconds.
-        stale_after: Age in seconds beyond which scraped load is ignored.
         ask: The request, for predictions.
         home: The server that holds the conversation so far in its prefix cache, if one does.
         limits: What the answer must keep.
     """
 
-    candidates: Sequence[tuple[BackendState, int]]
-    now: float
-    stale_after: float
+    candidates: Sequence[Ranked]
     ask: Ask = ANYTHING
     home: Home | None = None
     limits: Limits | None = None
+
+    def among(self, candidates: Sequence[Ranked]) -> Costing:
+        """The same with other candidates; ``replace`` takes four times as long."""
+        return Costing(candidates, self.ask, self.home, self.limits)
 
 
 def preference(costing: Costing) -> list[float]:
@@ -67,8 +64,7 @@ def preference(costing: Costing) -> list[float]:
 
 def load(costing: Costing) -> list[float]:
     """Requests on the server as a share of its in-flight limit: 0 idle, 1 at the limit."""
-    now, stale_after = costing.now, costing.stale_after
-    return [state.queue(now, stale_after) / state.backend.max_in_flight for state, _ in costing.candidates]
+    return [one.load for one, _ in costing.candidates]
 
 
 def seconds(costing: Costing) -> list[float]:
@@ -77,31 +73,29 @@ def seconds(costing: Costing) -> list[float]:
     A server whose KV cache is nearly full costs up to infinity more. The server that has the conversation in
     its prefix cache computes only what is new, and is left only for a gain that is more than noise.
     """
-    now, stale_after, ask, home = costing.now, costing.stale_after, costing.ask, costing.home
+    ask, home = costing.ask, costing.home
     limits = costing.limits if costing.limits is not None and costing.limits.any else None
     costs = []
     lengths: object = None
-    for state, _ in costing.candidates:
-        model, queue, load = state.model or _UNKNOWN, state.queue(now, stale_after), state.load
+    for one, _ in costing.candidates:
+        model = one.model
         if model.output_tokens is not lengths:  # servers of one target share them
             lengths = model.output_tokens
             expected = weigh(ask, model.output_tokens, model.other_output_tokens)
             prompt = prompt_of(model, ask)
-        at_home = home is not None and home.backend == state.backend.name
+        at_home = home is not None and home.backend == one.name
         left = prompt if home is None or not at_home else max(0.0, prompt - home.tokens)
-        ttft, decode, harm = times(model, steps_of(model, expected), left, queue)
-        cost = ttft + decode + HARM * harm
+        steps, (start, prompt_token, step, harm_step, harm_prompt_token) = steps_of(model, expected), one.pace
+        own, harm = start + left * prompt_token + steps * step, steps * harm_step + left * harm_prompt_token
+        cost = own + HARM * harm if harm > 0.0 else own
         if limits is not None:
-            cost += _missed(model, ttft, decode, expected[0], queue, limits)
-        if load is not None and load.kv_usage is not None and load.kv_usage > FULL_CACHE:
-            cost *= 1.0 + (load.kv_usage - FULL_CACHE) / max(1e-3, 1.0 - load.kv_usage)
+            cost += _missed(one, start + left * prompt_token, steps * step, expected[0], limits)
+        cost *= one.cache_price
         costs.append(cost * STAY if at_home else cost)
     return costs
 
 
-def _missed(
-    model: ServerModel, ttft: float, decode: float, tokens: float, queue: float, limits: Limits
-) -> float:
+def _missed(one: Standing, ttft: float, decode: float, tokens: float, limits: Limits) -> float:
     """Price of the answers that miss their limits for this request: its own, and those of others there.
 
     A draft that keeps the limit in the mean misses it for the requests it has bad luck with; without a draft
@@ -109,12 +103,11 @@ def _missed(
     """
     missed = 0.0
     if limits.tpot is not None and tokens:
-        used, spread = decode / (tokens * limits.tpot), math.hypot(model.request_spread, _STEP_SPREAD)
+        used, spread = decode / (tokens * limits.tpot), math.hypot(one.model.request_spread, _STEP_SPREAD)
         own = _chance_above_one(used, spread)
         missed += own
-        if queue and own:
-            without = used * model.step(queue) / model.step(queue + 1.0)
-            missed += queue * (own - _chance_above_one(without, spread))
+        if one.queue and own:
+            missed += one.queue * (own - _chance_above_one(used * one.relief, spread))
     if limits.ttft is not None and ttft > limits.ttft:
         missed += 1.0
     return MISSED * missed * (ttft + decode)

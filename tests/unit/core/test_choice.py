@@ -11,6 +11,7 @@ from gateway.core.plan import Limits
 from gateway.core.policy import WeightedScorer
 from gateway.core.predict import SAMPLED, Ask, Cell, ServerModel
 from gateway.core.scorers import Costing
+from gateway.core.standing import Standing
 from tests.factories import UNDRAWN, state
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ HOPELESS = replace(RIVAL, fingerprint="hopeless", other_steps_per_token=1.0)
 
 
 def costing(*states: BackendState) -> Costing:
-    return Costing([(one, 0) for one in states], 0.0, 15.0, ASK)
+    return Costing([(Standing(one, 0.0, 15.0), 0) for one in states], ASK)
 
 
 FLEET = costing(state("best", model=SURE), state("rival", model=RIVAL), state("worst", model=HOPELESS))

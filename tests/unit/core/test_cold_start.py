@@ -14,6 +14,7 @@ from gateway.core.learn import LOOKUP, Arm, Learner, Sample, Span
 from gateway.core.predict import SAMPLED, Ask, Cell, predict
 from gateway.core.purse import Purse
 from gateway.core.scorers import Costing
+from gateway.core.standing import Standing
 from tests.factories import state
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def drive(
     for number in range(requests):
         kind = KINDS[number % len(KINDS)]
         ask = Ask(((Cell(kind, 0, SAMPLED), 1.0),), 60, 240, TOKENS)
-        costing = Costing([(state(name, model=models[name]), 0) for name in ARMS], now, 15.0, ask)
+        costing = Costing([(Standing(state(name, model=models[name]), now, 15.0), 0) for name in ARMS], ask)
         draw = Draw.nth(number)
         found = learned(costing, draw, 3, SHARE if kind in purse.explorable() else 0.0, draw.explore)
         first = found.candidates[0]

@@ -13,10 +13,10 @@ from gateway.core.predict import (
     Cell,
     ServerModel,
     ask,
+    pace,
     predict,
     prompt_bin,
     stratum,
-    times,
 )
 from tests.factories import classification, features
 
@@ -101,7 +101,7 @@ def test_who_does_not_fit_into_the_batch_waits() -> None:
 
 def test_what_others_lose_is_taken_from_the_crowding_where_it_is_known() -> None:
     jumps = replace(MODEL, crowding=(0.5, 1.5))
-    lost = [times(jumps, 10.0, 0.0, queue)[2] for queue in (0.0, 1.0, 9.0)]
+    lost = [10.0 * pace(jumps, queue).harm_step for queue in (0.0, 1.0, 9.0)]
     assert lost == pytest.approx([5.0, 15.0, 15.0])
 
 

@@ -20,7 +20,7 @@ STATES = (state("a"), state("b"), state("x", target="org/Other"))
 
 def refused(by: Policy | None = None, target: str = TARGET, **request: Any) -> tuple[str, str] | None:
     pool = [one for one in STATES if one.backend.target == target]
-    return refusal(features(**request), by or policy(), snapshot(*STATES), pool)
+    return refusal(features(**request), by or policy(), snapshot(*STATES), [one.backend.name for one in pool])
 
 
 def out(*names: str, reason: str = reasons.UNHEALTHY, detail: str = "reset") -> list[Rejected]:

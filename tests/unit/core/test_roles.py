@@ -3,6 +3,7 @@ from __future__ import annotations
 from gateway.core.classes import ServiceClass
 from gateway.core.plan import Limits, Plan
 from gateway.core.roles import inside
+from gateway.core.standing import Standing
 from tests.factories import state
 
 CHAT = ServiceClass("chat", limits=Limits(tpot=0.02))
@@ -11,8 +12,8 @@ PLAN = Plan(roles={"chat": frozenset({"a", "b"}), "bulk": frozenset({"c", "d"})}
 
 
 def places(service: ServiceClass, plan: Plan = PLAN, **busy: int) -> str:
-    states = [state(name, in_flight=count) for name, count in busy.items()]
-    return "".join(states[at].backend.name for at in inside(states, plan, service, 0.0, 15.0))
+    servers = [Standing(state(name, in_flight=count), 0.0, 15.0) for name, count in busy.items()]
+    return "".join(servers[at].name for at in inside(servers, plan, service))
 
 
 def test_each_class_goes_to_its_own_servers() -> None:

@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.breaker import Breaker
 from gateway.core.policy import Selector
 from gateway.core.roster import Roster
 from gateway.core.selectors import Ranking, rank
-from tests.factories import ANY, TARGET, backend
+from gateway.core.standing import Standing
+from tests.factories import ANY, TARGET, backend, load, state
+
+if TYPE_CHECKING:
+    from gateway.core.fleet import BackendState
 
 BACKENDS = (
     backend("a"),
@@ -42,3 +52,52 @@ def test_ranks_are_worked_out_once() -> None:
     assert pool.ranking((Selector(), ANY)) == Ranking((0, 0), unnamed=1)
     assert pool.ranking(labelled) == Ranking((0, 0), unnamed=1)
     assert pool.ranking(labelled) is not pool.ranking((Selector(), ANY))
+
+
+def test_a_server_is_looked_at_again_only_where_its_state_is_another() -> None:
+    pool = Roster(BACKENDS).pool(TARGET)
+    states = [state("a"), state("x"), state("b")]
+    before = pool.standings(states, 1.0, 15.0)
+    assert [one.name for one in before] == ["a", "b"]
+    after = pool.standings([states[0], states[1], state("b", in_flight=3)], 2.0, 15.0)
+    assert after[0] is before[0]
+    assert (before[1].queue, after[1].queue) == (0.0, 3.0)
+    assert pool.standings(states, 2.0, 1.0)[0] is not before[0], "another age at which load is ignored"
+
+
+def test_load_that_goes_stale_is_no_longer_believed_though_no_state_changed() -> None:
+    pool = Roster(BACKENDS[:1]).pool(TARGET)
+    states = (state("a", in_flight=1, load=load(running=9, at=10.0)),)
+    queues = [pool.standings(states, now, 15.0)[0].queue for now in (10.0, 25.0, 25.1, 60.0, 20.0)]
+    assert queues == [9.0, 9.0, 1.0, 1.0, 9.0]
+
+
+TIMES = st.floats(0.0, 60.0)
+STATES = st.builds(
+    lambda in_flight, scraped, until, warm_at, retry_at, healthy: state(
+        "a",
+        in_flight=in_flight,
+        max_in_flight=4,
+        load=None if scraped is None else load(running=7, at=scraped),
+        breaker=Breaker(reason="failure_share" if until else "", until=until, warm_at=warm_at),
+        retry_at=retry_at,
+        healthy=healthy,
+    ),
+    st.integers(0, 5),
+    st.none() | TIMES,
+    st.just(0.0) | TIMES,
+    st.just(0.0) | TIMES,
+    st.just(0.0) | TIMES,
+    st.booleans(),
+)
+
+
+@given(st.lists(st.tuples(TIMES, st.integers(0, 2)), max_size=8), st.lists(STATES, min_size=3, max_size=3))
+def test_what_is_remembered_is_what_a_new_look_would_find(
+    looks: list[tuple[float, int]], states: list[BackendState]
+) -> None:
+    pool = Roster(BACKENDS[:1]).pool(TARGET)
+    for now, which in looks:
+        (found,) = pool.standings(states[which : which + 1], now, 15.0)
+        fresh = Standing(states[which], now, 15.0)
+        assert (found.queue, found.out, found.load) == (fresh.queue, fresh.out, fresh.load)
