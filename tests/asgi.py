@@ -115,6 +115,9 @@ class _Pipe:
     def request_body(self):
         return self._conversation.whole_body()
 
+    async def together(self, take):
+        return take()
+
     def start(self, status, headers):
         self._conversation.take({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -126,8 +129,8 @@ class _Pipe:
             asyncio.get_running_loop().call_later(conversation.reads_after, self._caught_up)
         return not conversation.reads_after
 
-    def pouring(self):
-        return self.write, self.write, False
+    def inside(self):
+        return None
 
     def finish(self, data):
         self._conversation.take({"type": "http.response.body", "body": data, "more_body": False})
