@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.wire.reading import Reading
 
 _TEXTS: Final = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_content":"')
@@ -13,11 +15,11 @@ _TEXTS: Final = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_con
 _FRAMES: Final = 256
 """Sizes of events of which it is remembered how they are framed, at most."""
 
-_Frame = tuple[bytes, int, int, int]
-"""Of chunks of one size: how such events begin, the borders of their text, and their size unframed."""
+Frame = tuple[bytes, bytes, int, int]
+"""Of chunks of one size, framing included: how they begin and end, the size of the text between, and that of
+the event."""
 
-_NO_FRAME: Final[_Frame] = (b"", 0, -2, 0)
-"""Its text ends where none does."""
+_NONE: Final[Mapping[int, Frame]] = {}
 
 _LESSONS: Final = 4
 """How often a form of events is learned in a stream, at most: some are alike in nothing."""
@@ -31,11 +33,13 @@ class Alike:
 
     Attributes:
         reading: What was read so far.
+        frames: By the size of a chunk, what it must be to be passed on as it came, once it was counted. No
+            quotation mark may be in its text.
+        keeps: Whether the reading is to keep the text.
     """
 
     __slots__ = (
-        "_after", "_alike", "_before", "_close", "_frames", "_keeps", "_lessons", "_start", "_tail",
-        "reading",
+        "_after", "_alike", "_before", "_known", "_lessons", "_start", "_tail", "frames", "keeps", "reading",
     )  # fmt: skip
 
     def __init__(self, reading: Reading) -> None:
@@ -45,9 +49,9 @@ class Alike:
         self._alike = False
         self._before = self._after = b""
         self._start = self._tail = 0
-        self._frames: dict[int, _Frame] = {}
-        self._close = b""
-        self._keeps = False
+        self._known: dict[int, Frame] = {}
+        self.frames = _NONE
+        self.keeps = False
 
     def passes(self, chunk: bytes, now: float) -> bool:
         """Whether these are events in the middle of an answer like those before, to be passed on as they are.
@@ -59,43 +63,23 @@ class Alike:
         end = len(chunk) - self._tail
         if chunk.find(b'"', self._start) != end:
             return self._passes_all(chunk[:-2].split(b"\n\n"), now)
-        reading = self.reading
-        reading.last_token_at = now
-        reading.events += 1
-        if self._keeps:
-            self._keeps = reading.keep(chunk[self._start - 1 : end + 1])
+        self.reading.token_event(now)
+        if self.keeps:
+            self.keeps = self.reading.keep(chunk[self._start - 1 : end + 1])
+        if len(self._known) < _FRAMES:
+            self._frame(len(chunk))
         return True
 
-    def passes_framed(self, chunk: bytes, now: float) -> int:
-        """The same of one event that comes as a chunk of HTTP, its framing included.
+    def _frame(self, size: int) -> None:
+        """Know the frame of events of this size."""
+        head, tail = b"%x\r\n%b" % (size, self._before), self._after + b"\r\n"
+        text = size - self._start - self._tail
+        self._known[len(head) + text + len(tail)] = head, tail, text, size
 
-        Returns:
-            Size of the event, which was counted; 0 if it is anything else.
-        """
-        if not self._alike:
-            return 0
-        head, start, end, size = self._frames.get(len(chunk)) or self._frame_of(len(chunk))
-        if not (chunk.startswith(head) and chunk.endswith(self._close) and chunk.find(b'"', start) == end):
-            return 0
-        reading = self.reading
-        reading.last_token_at = now
-        reading.events += 1
-        if self._keeps:
-            self._keeps = reading.keep(chunk[start - 1 : end + 1])
-        return size
-
-    def _frame_of(self, chunk: int) -> _Frame:
-        """The frame of chunks of this size; none if no such event can have it."""
-        frame = _NO_FRAME
-        for digits in range(1, 9):
-            size = max(0, chunk - digits - 4)
-            length = b"%x" % size
-            if len(length) == digits:
-                head = length + b"\r\n" + self._before
-                frame = head, len(head), chunk - self._tail - 2, size
-        if len(self._frames) < _FRAMES:
-            self._frames[chunk] = frame
-        return frame
+    def _may_pass(self, *, now: bool) -> None:
+        """Whether the next events may be such as are passed on."""
+        self._alike = now and bool(self._before)
+        self.frames = self._known if self._alike else _NONE
 
     def _passes_all(self, events: list[bytes], now: float) -> bool:
         before, start, after, tail = self._before, self._start, self._after[:-2], self._tail - 2
@@ -108,9 +92,9 @@ class Alike:
         reading.last_token_at = now
         reading.events += len(events)
         for event in events:
-            if not self._keeps:
+            if not self.keeps:
                 break
-            self._keeps = reading.keep(event[start - 1 : len(event) - tail + 1])
+            self.keeps = reading.keep(event[start - 1 : len(event) - tail + 1])
         return True
 
     def learn(self, event: bytes) -> None:
@@ -126,6 +110,6 @@ class Alike:
                 self._lessons -= 1
                 self._before, self._after = event[:start], event[end:] + b"\n\n"
                 self._start, self._tail = len(self._before), len(self._after)
-                self._frames, self._close = {}, self._after + b"\r\n"
-                self._keeps = name in _TEXTS[:2]
+                self._known = {}
+                self.keeps = name in _TEXTS[:2]
             return

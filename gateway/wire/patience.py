@@ -21,7 +21,8 @@ class Patience:
     one alarm an attempt looks at when the last bytes came.
 
     Attributes:
-        last: Monotonic seconds at which bytes last came, 0 before the first.
+        last: Monotonic seconds at which bytes last came, 0 before the first; those that went straight to the
+            client need not be told of here.
         which: The limit that ended the block: ``timeout:first_byte``, ``timeout:idle`` or ``timeout:total``.
     """
 
@@ -98,7 +99,8 @@ class Patience:
         if client.writing:
             self.last = now
         if self.last:
-            limit, which = max(self.last, client.caught_up_at) + self._idle, "timeout:idle"
+            last = max(self.last, client.last_sent, client.caught_up_at)
+            limit, which = last + self._idle, "timeout:idle"
         else:
             limit, which = self._first_byte, "timeout:first_byte"
         if self._deadline <= limit:

@@ -9,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from uvicorn.protocols.http.flow_control import FlowControl
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from gateway.wire.client import Scope
@@ -102,7 +103,7 @@ class Pipe:
         self._transport.write(data)
         if not self._flow.write_paused:
             return True
-        self._protocol.held_back.add(self)
+        self.hold_back()
         return False
 
     async def together(self, take: Callable[[], _T]) -> _T:
@@ -113,27 +114,19 @@ class Pipe:
         """A stream begins, which others are not to hold up until :meth:`release`."""
         self._protocol.starts.streams.add(self)
 
-    def pouring(self) -> tuple[Callable[[bytes], bool], Callable[[bytes], bool], bool]:
-        """:meth:`write` for many parts of a body, after the first: as lean as can be.
+    def inside(self) -> tuple[Callable[[bytes], None], FlowControl, RequestResponseCycle] | None:
+        """What :meth:`write` comes down to for a part that is framed as a chunk already, after the first.
 
         Returns:
-            That, the same for a part that is framed as a chunk already, and whether the body is in chunks.
+            What writes to the connection; what tells that the client does not keep up, of which
+            :meth:`hold_back` is to hear; and what tells that it has left, after which nothing may be written.
+            None where the body does not come in chunks.
         """
-        write, flow, protocol, cycle = self._transport.write, self._flow, self._protocol, self._cycle
+        return (self._transport.write, self._flow, self._cycle) if self._chunked else None
 
-        def pour_framed(data: bytes) -> bool:
-            if cycle.disconnected:  # chunks may come before the exchange has heard of it
-                return True
-            write(data)
-            if flow.write_paused:
-                protocol.held_back.add(self)
-                return False
-            return True
-
-        def pour(data: bytes) -> bool:
-            return pour_framed(b"%x\r\n%b\r\n" % (len(data), data))
-
-        return (pour if self._chunked else pour_framed), pour_framed, self._chunked
+    def hold_back(self) -> None:
+        """The client does not keep up: call for room once it has caught up."""
+        self._protocol.held_back.add(self)
 
     def finish(self, data: bytes) -> None:
         """Write the last part of the body, which may be empty."""
@@ -171,7 +164,7 @@ class Pipe:
         """Call this each time a client that did not keep up has caught up, or left."""
         self._room = call
         if self.behind:
-            self._protocol.held_back.add(self)
+            self.hold_back()
 
     def on_lost(self, call: Callable[[], None] | None) -> None:
         """Call this once the client has left, instead of what was to be called before.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from gateway.wire.headers import Headers
-    from gateway.wire.upstream import FramedSink, Sent, Sink, UpstreamRequest
+    from gateway.wire.upstream import Sent, Shortcut, Sink, UpstreamRequest
 
 
 _SENT: Final[ContextVar[Sent]] = ContextVar("sent")
@@ -76,7 +76,7 @@ class HttpxResponse:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
         return self._body
 
-    async def pipe(self, sink: Sink, framed: FramedSink | None = None) -> None:  # noqa: ARG002 - none is seen
+    async def pipe(self, sink: Sink, shortcut: Shortcut | None = None) -> None:  # noqa: ARG002 - no framing is seen
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
         async for chunk in self._body:
             sink(chunk)

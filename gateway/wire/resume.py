@@ -85,10 +85,6 @@ class Splice:
         """Whether bytes can be passed on as they are: never."""
         return False
 
-    def passes_framed(self, chunk: bytes, now: float) -> int:  # noqa: ARG002 - as StreamTap's
-        """The same of a chunk in its framing."""
-        return 0
-
     def feed(self, chunk: bytes, now: float) -> bytes:
         """Take bytes as they arrived and return those to pass on."""
         if (data := self._held.completed(chunk)) is None:

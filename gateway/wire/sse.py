@@ -140,7 +140,7 @@ class StreamTap(Alike):
                     self._last = data[start:end]
             start = end
         self._held.hold(data[start:])
-        self._alike = bool(self._before) and not self._held and not self._last
+        self._may_pass(now=not (self._held or self._last))
         if not self._whole:
             return chunk
         given = b"".join(kept) if changed or self._held else chunk

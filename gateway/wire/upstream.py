@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gateway.wire.headers import Headers
 
     Sink = Callable[[bytes], None]
-    FramedSink = Callable[[bytes], bool]
+    Shortcut = Callable[[Sink], Sink]
 
 KEEPALIVE_SECONDS = 4.0
 """Below uvicorn's 5 s, so that a pooled connection is not taken just as the server closes it."""
@@ -82,13 +82,15 @@ class UpstreamResponse(Protocol):
         """
         ...
 
-    async def pipe(self, sink: Sink, framed: FramedSink | None = None) -> None:
+    async def pipe(self, sink: Sink, shortcut: Shortcut | None = None) -> None:
         """Hand what is left of the body to ``sink`` as it arrives, and return at its end.
 
         The sink may be called from the connection itself, with no task switch; what it raises is raised here.
-        It may follow upon :meth:`body`, and holds back a fast backend by :meth:`pause`. Where a body comes in
-        chunks, one that comes alone may be offered to ``framed`` first, with its framing; what that does not
-        take goes to ``sink``.
+        It may follow upon :meth:`body`, and holds back a fast backend by :meth:`pause`.
+
+        Where a body comes in chunks, the connection may be led past all this: what ``shortcut`` makes of the
+        usual way is called with bytes as they came, framing included, wherever a chunk may begin. It hands to
+        the usual way what it does not take, and must not raise.
 
         Raises:
             UpstreamError: The body broke off.

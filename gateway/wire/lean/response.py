@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gateway.wire.headers import Headers
     from gateway.wire.lean.connection import Connection
-    from gateway.wire.upstream import FramedSink, Sink
+    from gateway.wire.upstream import Shortcut, Sink
 
 HEAD_LIMIT: Final = 64 * 2**10
 """Most bytes of headers, and of anything else that comes without a byte of the body."""
@@ -34,8 +34,8 @@ class LeanResponse:
     """
 
     __slots__ = (
-        "_bare", "_between", "_connection", "_done", "_error", "_framed", "_given_back", "_head_size",
-        "_heard", "_keep", "_loop", "_parser", "_parts", "_paused", "_silent", "_sink", "_size", "_waiter",
+        "_bare", "_between", "_connection", "_done", "_error", "_given_back", "_head_size", "_heard", "_keep",
+        "_loop", "_parser", "_parts", "_paused", "_shorter", "_silent", "_sink", "_size", "_waiter",
         "headers", "status",
     )  # fmt: skip
 
@@ -65,7 +65,7 @@ class LeanResponse:
         self._size = 0
         self._paused = False
         self._sink: Sink | None = None
-        self._framed: FramedSink | None = None
+        self._shorter: Sink | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def head(self) -> None:
@@ -96,19 +96,21 @@ class LeanResponse:
             self.resume()
         return data
 
-    async def pipe(self, sink: Sink, framed: FramedSink | None = None) -> None:
+    async def pipe(self, sink: Sink, shortcut: Shortcut | None = None) -> None:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
         if self._paused:
             self.resume()
         if self._parts:
             sink(self._take())
         self._sink = sink
-        self._framed = framed
+        self._shorter = shortcut and shortcut(self.feed)
+        self._direct()
         try:
             while not self._done or self._error is not None:
                 await self._more()
         finally:
-            self._sink = self._framed = None
+            self._sink = self._shorter = None
+            self._direct()
 
     def pause(self) -> None:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
@@ -158,14 +160,13 @@ class LeanResponse:
     def feed(self, data: bytes) -> None:
         """Read bytes as they arrive; what a sink raises is for who waits for the answer, not for the loop."""
         try:
-            if self._between:
-                framed = self._framed
-                if (framed is not None and framed(data)) or self._passes_the_parser(data):
-                    return
+            if self._between and self._passes_the_parser(data):
+                return
             if self._done or self._error is not None:
                 self._keep = False
                 return
             fault = self._parse(data)
+            self._direct()
             if self._sink is None:
                 if self._size > BUFFER_LIMIT and not self._paused:
                     self.pause()
@@ -178,6 +179,11 @@ class LeanResponse:
         except Exception as error:  # noqa: BLE001 - raised by head(), body() or pipe()
             self._fail(error)
             self._wake()
+
+    def _direct(self) -> None:
+        """Let the connection hand on what comes next: where a chunk may begin, by the shortcut."""
+        if not self._given_back:
+            self._connection.take = (self._between and self._shorter) or self.feed
 
     def _passes_the_parser(self, data: bytes) -> bool:
         """Whether this is one whole chunk, written as everybody writes it, that the sink has taken."""

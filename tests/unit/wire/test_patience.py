@@ -12,7 +12,7 @@ def patience(client=None, alarms=None, **limits):
     now = clock.monotonic()
     given = {"now": now, "first_byte": 5.0, "idle": 5.0, "deadline": now + 5.0} | limits
     return Patience(
-        client or SimpleNamespace(writing=False, caught_up_at=0.0),
+        client or SimpleNamespace(writing=False, last_sent=0.0, caught_up_at=0.0),
         Alarms() if alarms is None else alarms,
         asyncio.current_task(),
         **given,
@@ -56,6 +56,21 @@ async def test_arrivals_put_the_end_off():
             await asyncio.sleep(0.15)  # longer than the limit in all
 
 
+async def test_what_went_straight_to_the_client_puts_the_end_off():
+    client = SimpleNamespace(writing=False, last_sent=0.0, caught_up_at=0.0)
+    with patience(client, first_byte=1.0, idle=1.0) as limit:
+        limit.last = clock.monotonic()
+        for _ in range(8):
+            client.last_sent = clock.monotonic()
+            await asyncio.sleep(0.15)  # longer than the limit in all
+
+
+async def test_what_was_sent_before_is_no_first_byte():
+    client = SimpleNamespace(writing=False, last_sent=clock.monotonic(), caught_up_at=0.0)
+    limit = patience(client, first_byte=0.01)
+    assert await ended(limit, asyncio.Event().wait()) == "timeout:first_byte"
+
+
 async def test_the_deadline_stands_whatever_arrives():
     limit = patience(deadline=clock.monotonic() + 0.05)
 
@@ -68,7 +83,7 @@ async def test_the_deadline_stands_whatever_arrives():
 
 
 async def test_waiting_for_the_client_is_not_held_against_the_backend():
-    client = SimpleNamespace(writing=True, caught_up_at=0.0)
+    client = SimpleNamespace(writing=True, last_sent=0.0, caught_up_at=0.0)
     limit = patience(client, idle=0.02)
 
     async def slow_client():
@@ -81,7 +96,7 @@ async def test_waiting_for_the_client_is_not_held_against_the_backend():
 
 
 async def test_what_a_client_that_caught_up_late_is_sent_next_may_take_its_time():
-    client = SimpleNamespace(writing=False, caught_up_at=0.0)
+    client = SimpleNamespace(writing=False, last_sent=0.0, caught_up_at=0.0)
     limit = patience(client, idle=0.2)
     with limit:
         limit.last = clock.monotonic() - 5.0  # the client was slow since

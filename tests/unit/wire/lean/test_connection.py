@@ -74,6 +74,36 @@ async def test_a_sink_is_called_by_the_connection_itself(upstream):
     assert callers == [(b"hello", asyncio.current_task()), (b"world", None)]
 
 
+async def test_of_what_comes_after_a_fault_nothing_is_looked_at(upstream):
+    async def script(_, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        await gate.wait()
+        writer.write(b"1\r\nb\r\n")
+        return True
+
+    def sink(data):
+        gate.set()
+        if data == b"b":
+            raise KeyError(data)
+
+    def shortcut(usual):
+        return lambda data: (seen.append(data), usual(data))
+
+    seen, gate = [], asyncio.Event()
+    async with serving(script) as (_, url):
+        response = await upstream.send(post(url), 1.0)
+        (connection,) = upstream._open
+        piping = asyncio.create_task(response.pipe(sink, shortcut))
+        while not seen:  # noqa: ASYNC110 - until the fault, and no turn longer
+            await asyncio.sleep(0)
+        connection.data_received(b"1\r\nc\r\n")
+        with pytest.raises(KeyError):
+            await piping
+        await response.close()
+        connection.data_received(b"1\r\nd\r\n")
+    assert seen == [b"1\r\nb\r\n"]
+
+
 async def test_a_request_cancelled_while_it_is_sent_leaves_nothing(upstream):
     async def script(reader, _):
         arrived.set()
