@@ -74,16 +74,18 @@ def top(
             base_url=url.rstrip("/"), headers=_headers(header), timeout=5.0, trust_env=False
         ) as client:
             found = _look(client, window)
-            if json_:
-                print(json.dumps(found, indent=2))
-            elif once:
-                console.print(render(found, url, console.width))
-            else:
+            shown = _drawn(found, url, console.width)
+            if not (once or json_):
                 _live(client, console, url, window, interval)
+                return
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         refuse(f"specroute: {url} does not answer as a gateway: {error}")
+    if json_:
+        print(json.dumps(found, indent=2))
+    else:
+        console.print(shown)
     ready = any(backend["available"] for backend in found["status"]["fleet"]["backends"])
-    raise typer.Exit(0 if ready or not (once or json_) else NO_BACKEND)
+    raise typer.Exit(0 if ready else NO_BACKEND)
 
 
 def _headers(given: list[str] | None) -> dict[str, str]:
@@ -115,13 +117,22 @@ def _live(client: httpx.Client, console: Console, url: str, window: int, interva
         try:
             while True:
                 try:
-                    shown: RenderableType = render(_look(client, window), url, *console.size)
+                    shown = _drawn(_look(client, window), url, *console.size)
                 except (httpx.HTTPError, ValueError) as error:
                     shown = Text(f"{url} does not answer as a gateway: {error}", style="bold red")
                 live.update(shown, refresh=True)
                 time.sleep(interval)
         except KeyboardInterrupt:
             return
+
+
+def _drawn(found: dict[str, Any], url: str, columns: int, lines: int | None = None) -> RenderableType:
+    """A board as tables, which raises ValueError where it is not of the shape that this version knows."""
+    try:
+        return render(found, url, columns, lines)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        known = f"{type(error).__name__}: {error}"
+        raise ValueError(f"/-/board is not what this version knows ({known}); compare versions") from error
 
 
 def render(found: dict[str, Any], url: str, columns: int, lines: int | None = None) -> RenderableType:

@@ -199,6 +199,8 @@ def test_json_is_the_board(gateway: dict[str, Any]) -> None:
         (httpx.ConnectError("refused"), 200, "refused"),
         ({"error": {}}, 404, "404"),
         ({"hello": 1}, 200, "no board"),
+        ({"cells": []}, 200, "not what this version knows (KeyError: 'status')"),
+        (BOARD | {"cells": [7]}, 200, "not what this version knows (TypeError: "),
         (["hello"], 200, "no board"),
         ("<p>Back soon", 200, "no board but 'text/html; charset=utf-8': '<p>Back soon'"),
     ],
@@ -220,6 +222,7 @@ def test_a_header_without_colon_is_bad_input(gateway: dict[str, Any]) -> None:
     [
         (httpx.ConnectError("gone"), "http://gw does not answer as a gateway: gone"),
         ("<p>Back soon", "no board but 'text/html; charset=utf-8': '<p>Back soon'"),
+        (BOARD | {"status": None}, "not what this version knows"),
     ],
 )
 def test_live_goes_on_when_the_gateway_is_gone_for_a_moment(
