@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import httpx
 from fastapi import FastAPI
 
 from gateway import __version__, models
@@ -37,6 +35,7 @@ from gateway.ui.samples import Samples
 from gateway.wire import control
 from gateway.wire.errors import Problem
 from gateway.wire.lean.pool import LeanUpstream
+from gateway.wire.pages import Pages
 from gateway.wire.progress import open_since, progress
 from gateway.wire.relay import Relay
 
@@ -233,16 +232,15 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        # The authorities of the data path, which SSL_CERT_FILE may name, and not httpx's own.
-        client = httpx.AsyncClient(trust_env=False, verify=ssl.create_default_context())
+        pages = Pages(_upstream(self._settings))
         settings, fleet = self._settings, self._fleet
-        scraper = Scraper(fleet, client, timeout=settings.scrape_timeout, counted=self._counted)
-        prober = Prober(fleet, client, timeout=settings.probe_timeout)
+        scraper = Scraper(fleet, pages, timeout=settings.scrape_timeout, counted=self._counted)
+        prober = Prober(fleet, pages, timeout=settings.probe_timeout)
         visits = (
             Visits(fleet, scraper.once, interval=settings.scrape_interval, name="scrape"),
             Visits(
                 fleet,
-                lambda backend: self._gpus.look(backend, client, settings.scrape_timeout),
+                lambda backend: self._gpus.look(backend, pages, settings.scrape_timeout),
                 interval=settings.scrape_interval,
                 name="look at the GPUs of",
             ),
@@ -281,7 +279,7 @@ class Gateway:
             for log in self._logs:
                 await _end("logs", asyncio.to_thread(log.close))
             await _end("telemetry", asyncio.to_thread(self._telemetry.close))
-            await _end("control client", client.aclose())
+            await _end("control client", pages.aclose())
 
 
 async def _end(name: str, closing: Coroutine[Any, Any, None]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import anyio
 import httpx
 
 from gateway.core.gpus import GpuLoad, parse_gpus
 from gateway.runtime import clock
+from gateway.runtime.visits import get
 
 if TYPE_CHECKING:
     from gateway.core.fleet import Backend
@@ -24,20 +24,19 @@ class GpuWatch:
     def __init__(self) -> None:
         self.loads: dict[str, GpuLoad] = {}
 
-    async def look(self, backend: Backend, client: httpx.AsyncClient, within: float) -> None:
+    async def look(self, backend: Backend, pages: httpx.AsyncBaseTransport, within: float) -> None:
         """Look at the GPUs of a backend, if it says where to.
 
         Args:
             backend: Whose GPUs.
-            client: For control calls; never the data path.
+            pages: For control calls; never the data path.
             within: Seconds that this may take.
         """
         source = backend.gpus
         if source is None:
             return
         try:
-            with anyio.fail_after(within):  # see gateway.runtime.visits.get
-                page = await client.get(f"{source.exporter}/metrics", timeout=None)
+            page = await get(pages, f"{source.exporter}/metrics", within)
         except (httpx.HTTPError, TimeoutError):
             return
         if page.status_code == httpx.codes.OK:

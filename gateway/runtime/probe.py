@@ -36,16 +36,16 @@ _MODELS: Final = msgspec.json.Decoder(_Models)
 class Prober:
     """Probes ``/health``, then ``/v1/models``."""
 
-    def __init__(self, fleet: Fleet, client: httpx.AsyncClient, *, timeout: float) -> None:
+    def __init__(self, fleet: Fleet, pages: httpx.AsyncBaseTransport, *, timeout: float) -> None:
         """Probe a fleet.
 
         Args:
             fleet: Told what was found.
-            client: For control calls; never the data path.
+            pages: For control calls; never the data path.
             timeout: Seconds that each of the two calls may take.
         """
         self._fleet = fleet
-        self._client = client
+        self._pages = pages
         self._timeout = timeout
         self._silences: Counter[str] = Counter()
 
@@ -69,7 +69,7 @@ class Prober:
         """Why the backend cannot be used, in words; empty if it can."""
         for path in ("/health", "/v1/models"):
             try:
-                page = await get(self._client, backend, path, self._timeout)
+                page = await get(self._pages, backend.url + path, self._timeout, backend.api_key)
             except httpx.HTTPError as error:
                 return f"{path}: {type(error).__name__}"
             if page.status_code != httpx.codes.OK:

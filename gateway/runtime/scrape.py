@@ -60,7 +60,7 @@ class Scraper:
     def __init__(
         self,
         fleet: Fleet,
-        client: httpx.AsyncClient,
+        pages: httpx.AsyncBaseTransport,
         *,
         timeout: float,
         counted: Callable[[str, Counters], None] = lambda _name, _counters: None,
@@ -69,13 +69,13 @@ class Scraper:
 
         Args:
             fleet: Told what was found.
-            client: For control calls; never the data path.
+            pages: For control calls; never the data path.
             timeout: Seconds that a scrape may take.
             counted: Called with a backend's name and what its server has counted.
         """
         self._fleet = fleet
         self._counted = counted
-        self._client = client
+        self._pages = pages
         self._timeout = timeout
 
     async def once(self, backend: Backend) -> None:
@@ -83,7 +83,7 @@ class Scraper:
         in_flight = self._fleet.in_flight(backend.name)
         sent = clock.monotonic()
         try:
-            page = await get(self._client, backend, "/metrics", self._timeout)
+            page = await get(self._pages, f"{backend.url}/metrics", self._timeout, backend.api_key)
         except (httpx.HTTPError, TimeoutError):
             return
         if page.status_code == httpx.codes.OK:

@@ -6,14 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-import anyio
+import httpx
 
 from gateway.runtime import tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    import httpx
 
     from gateway.core.fleet import Backend
     from gateway.runtime.fleet import Fleet
@@ -21,24 +19,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-async def get(client: httpx.AsyncClient, backend: Backend, path: str, within: float) -> httpx.Response:
-    """Get a page of a backend.
+async def get(
+    pages: httpx.AsyncBaseTransport, url: str, within: float, api_key: str | None = None
+) -> httpx.Response:
+    """Get a page of a server.
 
     Args:
-        client: For control calls; never the data path.
-        backend: Whose page.
-        path: Its path.
+        pages: For control calls; never the data path.
+        url: Of the page.
         within: Seconds that this may take.
+        api_key: Sent along, if there is one.
 
     Raises:
         httpx.HTTPError: The server cannot be reached or breaks off.
         TimeoutError: The page is not there in time.
     """
-    headers = [(b"authorization", b"Bearer " + backend.api_key.encode())] if backend.api_key else []
-    # One limit on the whole: httpx's own starts anew with every byte. It must be anyio's: httpx takes
-    # connections out of its pool before it closes them, and only anyio's cancellation lets it finish that.
-    with anyio.fail_after(within):
-        return await client.get(backend.url + path, headers=headers, timeout=None)
+    headers = [(b"authorization", b"Bearer " + api_key.encode())] if api_key else []
+    async with asyncio.timeout(within):
+        response = await pages.handle_async_request(httpx.Request("GET", url, headers=headers))
+        await response.aread()
+        return response
 
 
 class Visits:

@@ -16,8 +16,7 @@ BACKEND = backend("a", gpus=GpuSource("http://node:5000", (3,)))
 
 
 async def looked(watch: GpuWatch, answer: Callable[[httpx.Request], httpx.Response]) -> None:
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        await watch.look(BACKEND, client, 30.0)
+    await watch.look(BACKEND, httpx.MockTransport(answer), 30.0)
 
 
 async def test_the_exporter_is_asked_and_the_last_answer_kept() -> None:
@@ -43,6 +42,5 @@ async def test_the_exporter_is_asked_and_the_last_answer_kept() -> None:
 
 async def test_a_backend_that_names_no_exporter_is_left_alone() -> None:
     watch = GpuWatch()
-    async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
-        await watch.look(backend("a"), client, 30.0)
+    await watch.look(backend("a"), httpx.MockTransport(lambda _: httpx.Response(200)), 30.0)
     assert watch.loads == {}

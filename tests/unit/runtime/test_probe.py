@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -9,9 +9,6 @@ import pytest
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.probe import Prober
 from tests.factories import backend
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 DEEP = b'{"data":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
@@ -49,13 +46,12 @@ def fleet() -> Fleet:
 
 
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as one:
-        yield one
+def client(server: Server) -> httpx.MockTransport:
+    return httpx.MockTransport(server)
 
 
 @pytest.fixture
-def prober(fleet: Fleet, client: httpx.AsyncClient) -> Prober:
+def prober(fleet: Fleet, client: httpx.MockTransport) -> Prober:
     return Prober(fleet, client, timeout=9.0)
 
 
@@ -98,7 +94,7 @@ async def test_a_server_that_is_not_well_is_out_and_says_why(
 
 @pytest.mark.parametrize("path", ["/health", "/v1/models"])
 async def test_one_silence_is_forgiven_two_in_a_row_are_not(
-    fleet: Fleet, client: httpx.AsyncClient, server: Server, path: str
+    fleet: Fleet, client: httpx.MockTransport, server: Server, path: str
 ) -> None:
     impatient, patient = (Prober(fleet, client, timeout=within) for within in (0.01, 9.0))
     impatient._silences = patient._silences

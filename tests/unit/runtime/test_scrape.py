@@ -14,7 +14,7 @@ from gateway.runtime.scrape import Scraper, parse_load
 from tests.factories import backend
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from gateway.core.counters import Counters
     from gateway.core.fleet import Backend, BackendState
@@ -153,13 +153,12 @@ def fleet() -> Fleet:
 
 
 @pytest.fixture
-async def client(servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.MockTransport(servers)) as one:
-        yield one
+def client(servers: Servers) -> httpx.MockTransport:
+    return httpx.MockTransport(servers)
 
 
 @pytest.fixture
-def scraper(fleet: Fleet, client: httpx.AsyncClient) -> Scraper:
+def scraper(fleet: Fleet, client: httpx.MockTransport) -> Scraper:
     return Scraper(fleet, client, timeout=30.0)
 
 
@@ -172,7 +171,7 @@ def only(fleet: Fleet) -> Backend:
 
 
 async def test_a_scrape_tells_what_the_server_counted(
-    fleet: Fleet, client: httpx.AsyncClient, servers: Servers
+    fleet: Fleet, client: httpx.MockTransport, servers: Servers
 ) -> None:
     servers.answer = lambda _: httpx.Response(200, content=page("draft_model.prom"))
     counted: list[tuple[str, float | None]] = []
@@ -192,7 +191,7 @@ async def test_a_scrape_tells_what_the_server_counted(
     ids=["empty", "load alone", "cut short", "no positions"],
 )  # fmt: skip
 async def test_a_page_without_all_counters_tells_nothing_of_them(
-    fleet: Fleet, client: httpx.AsyncClient, servers: Servers, content: bytes
+    fleet: Fleet, client: httpx.MockTransport, servers: Servers, content: bytes
 ) -> None:
     servers.answer = lambda _: httpx.Response(200, content=content)
     counted: list[str] = []
@@ -201,7 +200,7 @@ async def test_a_page_without_all_counters_tells_nothing_of_them(
 
 
 async def test_the_load_is_known_whatever_becomes_of_the_counters(
-    fleet: Fleet, client: httpx.AsyncClient, servers: Servers
+    fleet: Fleet, client: httpx.MockTransport, servers: Servers
 ) -> None:
     def fail(_name: str, _counters: Counters) -> None:
         raise RuntimeError("a fault of ours")
@@ -272,7 +271,7 @@ async def test_a_server_that_does_not_say_how_busy_it_is_has_no_load(
 
 
 async def test_a_server_that_does_not_answer_in_time_leaves_the_last_load(
-    fleet: Fleet, client: httpx.AsyncClient, servers: Servers
+    fleet: Fleet, client: httpx.MockTransport, servers: Servers
 ) -> None:
     servers.hang = True  # longer than any limit on a single read could notice
     await Scraper(fleet, client, timeout=0.0).once(only(fleet))

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -12,7 +10,6 @@ from gateway.runtime import tasks
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.visits import Visits, get
 from tests.factories import backend
-from tests.raw_server import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -154,15 +151,17 @@ async def test_at_the_end_a_visit_that_will_not_stop_keeps_no_other_from_stoppin
 
 # One call
 
+URL = "http://a.test:8000/page"
+
 
 async def test_a_page_is_asked_for_with_the_key_whatever_it_holds() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        assert str(request.url) == "http://a.test:8000/page"
+        assert str(request.url) == URL
         return httpx.Response(200, content=request.headers.get("authorization", "none").encode())
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        assert (await get(client, backend(), "/page", 9.0)).content == b"none"
-        assert (await get(client, backend(api_key="clé"), "/page", 9.0)).content == "Bearer clé".encode()
+    pages = httpx.MockTransport(answer)
+    assert (await get(pages, URL, 9.0)).content == b"none"
+    assert (await get(pages, URL, 9.0, "clé")).content == "Bearer clé".encode()
 
 
 async def test_a_call_is_bounded_as_a_whole() -> None:
@@ -170,35 +169,5 @@ async def test_a_call_is_bounded_as_a_whole() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as client:
-        with pytest.raises(TimeoutError):
-            await get(client, backend(), "/page", 0.0)
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-async def test_a_page_that_is_late_leaves_no_connection_behind() -> None:
-    """The pool closes what its server closed before it sends anything: time may run out in the middle of that."""
-    over = asyncio.Event()
-
-    async def script(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
-        await over.wait()
-        return False
-
-    async with serving(script) as (server, url):
-        one = replace(backend("a"), url=url)
-        before = descriptors()
-        async with httpx.AsyncClient(trust_env=False) as client:
-            await asyncio.gather(*(get(client, one, "/health", 9.0) for _ in range(4)))
-            assert server.connections == 4
-            over.set()
-            while descriptors() > before + 4:  # noqa: ASYNC110 - nothing tells when a socket is closed
-                await asyncio.sleep(0)
-            with pytest.raises(TimeoutError):
-                await get(client, one, "/health", 0.0)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert descriptors() == before
+    with pytest.raises(TimeoutError):
+        await get(httpx.MockTransport(never), URL, 0.0)
