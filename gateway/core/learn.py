@@ -7,6 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from gateway.core.curve import Curve, Pool, crowding, falls, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
@@ -19,7 +21,6 @@ from gateway.core.shortening import Shortening, excess
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from gateway.core.posterior import Published
@@ -93,7 +94,8 @@ class Learner:
         self._short.setdefault(arm.fingerprint, Shortening(falls(prior.step_seconds)))
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
         self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}, now))
-        self._renew(backend, self._servers[backend], Pool.of(()), self._loaded(arm), now)
+        server = self._servers[backend]
+        self._renew(backend, server, Pool.of(()), server.prefill.rows(1.0), self._loaded(arm), now)
 
     @property
     def backends(self) -> set[str]:
@@ -205,13 +207,18 @@ class Learner:
             known = hard[arm.target, arm.family] if arm.draft_tokens else {}
             self._published[fingerprint] = publish(self._accepted[fingerprint], known, now)
         curves: dict[object, list[Curve]] = defaultdict(list)
+        prompts: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(8))
         for server in self._servers.values():
             curves[_kin(server.arm)].append(server.curve)
+            prompts[server.arm.fingerprint] += server.prefill.rows(server.curve.level)
         kin = {key: Pool.of(members) for key, members in curves.items()}
         by_load = {fingerprint: self._loaded(arm) for fingerprint, arm in arms.items()}
         for backend in self._turn():
             server = self._servers[backend]
-            self._renew(backend, server, kin[_kin(server.arm)], by_load[server.arm.fingerprint], now)
+            fingerprint = server.arm.fingerprint
+            self._renew(
+                backend, server, kin[_kin(server.arm)], prompts[fingerprint], by_load[fingerprint], now
+            )
         return {backend: server.model for backend, server in self._servers.items()}
 
     def _loaded(self, arm: Arm) -> NDArray[np.float64]:
@@ -228,7 +235,13 @@ class Learner:
         return (names[first:] + names[:first])[:AT_A_TIME]
 
     def _renew(
-        self, backend: str, server: _Server, kin: Pool, by_load: NDArray[np.float64], now: float
+        self,
+        backend: str,
+        server: _Server,
+        kin: Pool,
+        prompts: NDArray[np.float64],
+        by_load: NDArray[np.float64],
+        now: float,
     ) -> None:
         """Make a server's model anew, after a look at whether it is still what it was."""
         if server.residuals > 0.0:
@@ -236,7 +249,7 @@ class Learner:
             server.residual = server.residuals = 0.0
             if jump is not None:
                 server.curve.shifted(jump, _FORGET)
-        server.prefill.solve(server.curve.level)
+        server.prefill.solve(server.curve.level, prompts)
         arm = server.arm
         accepted, lengths = self._published[arm.fingerprint], self._lengths[arm.target]
         table = server.curve.table(kin)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from gateway.core.predict import START_STEPS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _HORIZON: Final = 20.0
 """Seconds over which the share of prompts in a server's time is taken."""
@@ -177,7 +180,21 @@ class Prefill:
         sums[3] += weight * tokens * tokens
         sums[7] += weight * tokens * seen
 
-    def solve(self, level: float) -> None:
+    def rows(self, level: float) -> NDArray[np.float64]:
+        """What was taken in, prompt tokens by what they are believed to take; replicas' add up.
+
+        Args:
+            level: Factor by which the server's steps take longer than its prior says.
+        """
+        price = self._believed(level)
+        units = np.array([1.0, price, 1.0, price * price, 1.0, price, 1.0, price])
+        rows: NDArray[np.float64] = units * self._sums
+        return rows
+
+    def _believed(self, level: float) -> float:
+        return level * max(self.prior, _LEAST)
+
+    def solve(self, level: float, kin: NDArray[np.float64]) -> None:
         """Bring what is known up to date.
 
         Beside an even stream of prompts, what they cost and what steps cost cannot be told apart. Then the
@@ -186,14 +203,11 @@ class Prefill:
 
         Args:
             level: Factor by which the server's steps take longer than its prior says.
+            kin: Sum of :meth:`rows` of the servers that run the same.
         """
         if not self._step:
             return
-        price = level * max(self.prior, _LEAST)
-        steps, step_tokens, step_seen, squares, starts, start_tokens, start_seen, products = self._sums
-        step_x, start_x, x_x, x_seen = (
-            price * step_tokens, price * start_tokens, price * price * squares, price * products,
-        )  # fmt: skip
+        steps, step_x, step_seen, x_x, starts, start_x, start_seen, x_seen = kin.tolist()
         matrix = np.array(
             [
                 [steps + 2.0 * step_x + x_x, start_x, step_x + x_x],
@@ -204,4 +218,4 @@ class Prefill:
         vector = np.array([step_seen + x_seen, start_seen, x_seen])
         believed = np.array([1.0, START_STEPS, 0.0])
         level_, _, differs = np.linalg.solve(matrix + np.diag(_TRUST), vector + _TRUST * believed)
-        self.seconds = max(0.0, float(level_ + differs) * price)
+        self.seconds = max(0.0, float(level_ + differs) * self._believed(level))

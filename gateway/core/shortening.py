@@ -7,7 +7,9 @@ drafts give tells a, and a what shorter ones give: how short they are at which l
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from gateway.core.curve import MEMORY, MOST, SEEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -81,6 +83,25 @@ class Shortening:
         self.weight[at] = keep * self.weight[at] + weight
         self.drafted[at] = keep * self.drafted[at] + weight * share
 
+    def _seen(self) -> Iterator[tuple[int, float]]:
+        """Batches that were seen, ascending, and the share that is drafted there.
+
+        So near a fall (√n) that requests meet both of its sides, that is the median of what was seen between
+        this fall and the next: each side has its own N.
+        """
+        known = [(at, self.drafted[at] / weight) for at, weight in enumerate(self.weight) if weight > SEEN]
+        for _, between in groupby(known, lambda one: bisect_right(self.falls, one[0])):
+            members = list(between)
+            usual = self._median(members)
+            for at, share in members:
+                mixed = any(abs(at + 0.5 - fall) < math.sqrt(at) for fall in self.falls)
+                yield at, usual if mixed else share
+
+    def _median(self, members: Iterable[tuple[int, float]]) -> float:
+        ranked = sorted((share, self.weight[at]) for at, share in members)
+        sums = list(accumulate(weight for _, weight in ranked))
+        return ranked[bisect_left(sums, sums[-1] / 2.0)][0]
+
     def table(self, steps_per_token: float, draft_tokens: int) -> NDArray[np.float64]:
         """Factor on steps a token by batch, as in a step table.
 
@@ -92,13 +113,13 @@ class Shortening:
             steps_per_token: Of whole drafts.
             draft_tokens: N.
         """
-        seen = [at for at, weight in enumerate(self.weight) if weight > SEEN]
-        shares = falling([(self.drafted[at], self.weight[at]) for at in seen])
+        seen = list(self._seen())
+        shares = falling([(share * self.weight[at], self.weight[at]) for at, share in seen])
         logs = [math.log(excess(steps_per_token, draft_tokens, share)) for share in shares]
         if not any(logs):
             return np.ones(MOST + 1)
         places, values = [0.0], [0.0]
-        for at, log in zip(seen, logs, strict=True):
+        for (at, _), log in zip(seen, logs, strict=True):
             between = [fall for fall in self.falls if places[-1] < fall <= at]
             if between or len(places) == 1:
                 changes = between[-1] if between else at

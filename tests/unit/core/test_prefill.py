@@ -10,7 +10,7 @@ from gateway.core.prefill import Prefill
 
 def test_before_the_first_prompt_the_prior_is_believed() -> None:
     prefill = Prefill(1e-4)
-    prefill.solve(1.0)
+    prefill.solve(1.0, prefill.rows(1.0))
     assert (prefill.seconds, prefill.start_steps, prefill.stretch(9.0)) == (1e-4, START_STEPS, 1.0)
     assert prefill.between(0.0, 9.0) == 0.0
 
@@ -20,7 +20,7 @@ def test_first_tokens_on_an_idle_server_tell_the_price_of_prompts() -> None:
     for _ in range(60):
         tokens = draws.randrange(100, 4000)
         prefill.learn_start(1.5 * 0.02 + 2e-4 * tokens, 0.02, tokens, 0.0, 1.0)
-        prefill.solve(1.0)
+        prefill.solve(1.0, prefill.rows(1.0))
     assert prefill.seconds == pytest.approx(2e-4, rel=0.05)
     assert prefill.start_steps == pytest.approx(1.5, abs=0.5)
 
@@ -31,7 +31,7 @@ def test_spans_tell_it_too_and_slow_steps_are_not_taken_for_dear_prompts() -> No
     for _ in range(100):
         tokens = draws.randrange(3000)
         prefill.learn_span(1.3 * 50 * 0.02 + 1e-4 * tokens, 50 * 0.02, tokens, 1.0)
-    prefill.solve(1.0)
+    prefill.solve(1.0, prefill.rows(1.0))
     assert prefill.seconds == pytest.approx(1e-4, rel=0.1)
 
 
@@ -61,7 +61,7 @@ def test_beside_an_even_stream_of_prompts_a_server_is_as_slow_at_them_as_at_step
     prefill.learn_start(0.03, 0.02, 0, 9.0, 1.0)
     for _ in range(100):
         prefill.learn_span(1.5 * (1.0 + 1e-4 * 8000), 1.0, 8000, 1.0)
-    prefill.solve(1.0)
+    prefill.solve(1.0, prefill.rows(1.0))
     assert prefill.seconds == pytest.approx(1.5e-4, rel=0.08)
 
 
@@ -70,8 +70,25 @@ def test_and_the_more_so_once_its_steps_are_known() -> None:
     prefill.learn_start(0.03, 0.02, 0, 9.0, 1.0)
     for _ in range(100):
         prefill.learn_span(1.5 * (1.0 + 1e-4 * 8000), 1.5, 8000, 1.0)
-    prefill.solve(1.5)
+    prefill.solve(1.5, prefill.rows(1.5))
     assert prefill.seconds == pytest.approx(1.5e-4, rel=0.02)
+
+
+def test_replicas_tell_each_other_what_prompts_cost() -> None:
+    """One has an even stream of prompts, so that it cannot tell them from slow steps; the other's vary."""
+    even, varied, slow = Prefill(1e-4), Prefill(1e-4), Prefill(1e-4)
+    for prefill in (even, varied, slow):
+        prefill.learn_start(0.03, 0.02, 0, 9.0, 1.0)
+    for at in range(100):
+        even.learn_span(1.0 + 2e-4 * 3000, 1.0, 3000, 1.0)
+        varied.learn_span(1.0 + 2e-4 * 30 * at, 1.0, 30 * at, 1.0)
+    even.solve(1.0, even.rows(1.0))
+    alone = even.seconds
+    known = even.rows(1.0) + varied.rows(1.0)
+    even.solve(1.0, known)
+    assert abs(even.seconds - 2e-4) < 0.5 * abs(alone - 2e-4)
+    slow.solve(2.0, known)
+    assert slow.seconds == pytest.approx(2.0 * even.seconds), "one that is slower is so at prompts, too"
 
 
 def test_old_prompts_are_forgotten() -> None:

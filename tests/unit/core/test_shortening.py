@@ -66,6 +66,19 @@ def test_where_steps_get_shorter_drafts_do() -> None:
     assert (table[24], table[47], table[48], table[80]) == pytest.approx((1.0, 1.0, 4.0, 4.0))
 
 
+def test_requests_that_met_both_sides_of_a_fall_tell_nothing_of_either() -> None:
+    short = Shortening(falls=(97,))
+    for _ in range(10):
+        short.add(80.0, 0.5, 1.0)
+        short.add(93.0, 0.25, 0.5)
+        short.add(101.0, 0.25, 0.5)
+        short.add(104.0, 0.0, 1.0)
+    below, above = excess(THETA, N, 0.5), 1.0 / THETA
+    table = short.table(THETA, N)
+    assert (table[93], table[96]) == pytest.approx((below, below))
+    assert (table[97], table[101], table[120]) == pytest.approx((above, above, above))
+
+
 def test_drafts_are_never_longer_under_more_load() -> None:
     assert falling([(4.0, 4.0), (0.0, 2.0), (1.0, 1.0), (0.0, 1.0)]) == pytest.approx(
         [1.0, 1 / 3, 1 / 3, 0.0]
