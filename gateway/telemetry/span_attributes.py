@@ -224,7 +224,10 @@ def _tried(
 def answered(record: Record) -> bytes:
     """What the backend answered, as far as it did."""
     result, usage = record.outcome, record.outcome.usage
-    parts = [_ended(result.response_model, finish_of(result))]
+    model = result.response_model
+    if model != record.features.model and _is_of_client(model, record):
+        model = ""
+    parts = [_ended(model, finish_of(result))]
     if _is_answer_id(result.response_id, record):
         parts.append(_response_id(result.response_id))
     if result.ttft is not None:
@@ -243,7 +246,12 @@ def _is_answer_id(answer_id: str, record: Record) -> bool:
     own = answer_id.removesuffix(record.request_id)
     if not own:
         return bool(answer_id)
-    return _is_id(own) and not (record.of_client and record.of_client(answer_id.encode()))
+    return _is_id(own) and not _is_of_client(answer_id, record)
+
+
+def _is_of_client(text: str, record: Record) -> bool:
+    """Whether a text of the backend's has to do with the credentials of the client."""
+    return record.of_client is not None and record.of_client(text.encode())
 
 
 _is_id: Final = _kept(is_id)

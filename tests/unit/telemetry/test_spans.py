@@ -406,10 +406,10 @@ def test_the_id_of_an_answer_is_told(spans: Decoded, record: Record, answer_id: 
     assert attributes(attempt)["gen_ai.response.id"] == answer_id
 
 
-def test_the_id_of_an_answer_that_has_to_do_with_the_client_s_key_is_not_told(
+def test_what_an_answer_says_of_itself_is_not_told_if_it_has_to_do_with_the_client_s_key(
     spans: Decoded, record: Record
 ) -> None:
-    outcome = replace(record.outcome, response_id="chatcmpl-0123canary")
+    outcome = replace(record.outcome, response_id="chatcmpl-0123canary", response_model="model-0123canary")
     asked: list[bytes] = []
 
     def of_client(text: bytes) -> bool:
@@ -417,8 +417,16 @@ def test_the_id_of_an_answer_that_has_to_do_with_the_client_s_key_is_not_told(
         return True
 
     attempt, _ = spans.of(replace(record, outcome=outcome, of_client=of_client))
-    assert "gen_ai.response.id" not in attributes(attempt)
-    assert asked == [b"chatcmpl-0123canary"]
+    assert not {"gen_ai.response.id", "gen_ai.response.model"} & attributes(attempt).keys()
+    assert asked == [b"model-0123canary", b"chatcmpl-0123canary"]
+
+
+def test_the_model_that_was_asked_for_is_told_without_a_look_at_the_client_s_key(
+    spans: Decoded, record: Record
+) -> None:
+    outcome = replace(record.outcome, response_id="", response_model=record.features.model)
+    attempt, _ = spans.of(replace(record, outcome=outcome, of_client=lambda _: True))
+    assert attributes(attempt)["gen_ai.response.model"] == record.features.model
 
 
 def test_what_repeats_is_kept_for_what_it_is_of(spans: Decoded, record: Record) -> None:
