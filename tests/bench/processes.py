@@ -32,12 +32,12 @@ def free_port() -> int:
 
 def start(
     command: Sequence[str],
-    cpu: int,
+    cpu: int | str,
     *,
     env: Mapping[str, str] | None = None,
     log: IO[bytes] | None = None,
 ) -> subprocess.Popen[str]:
-    """Start a command on one CPU, as leader of a session; input and output are pipes unless it writes a log."""
+    """Start a command on one CPU, or on several as ``taskset`` lists them, as leader of a session; input and output are pipes unless it writes a log."""
     return subprocess.Popen(  # noqa: S603 - commands of the benchmark's own
         ["taskset", "-c", str(cpu), *command],  # noqa: S607 - whichever there is
         env={**os.environ, "NO_PROXY": "127.0.0.1", **(env or {})},
