@@ -184,8 +184,10 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
     With n = ``queue`` others, L output tokens, K = L · E[1/τ] steps, s(n) seconds a step, f the ``stretch``
     by prompts computed beside, and u prompt tokens to compute at p seconds each:
     TTFT = wait + (u·p + c·s(n+1))·f; completion = TTFT + K·s(n+1)·f;
-    harm = n·(K·(s(n+1) - s(n))·f + u·p), as its steps and its prefill hold up everybody in the batch;
-    where it is known, ``crowding`` stands for n·(s(n+1) - s(n)).
+    harm = h·(K·s(n+1) + u·p)·f + (1 + h)·n·u·p·f. Its prompt holds up everybody in the batch; and all of the
+    server's time that it takes keeps the others there for longer, with whom steps are longer, by the share
+    e = n·(s(n+1) - s(n)) / s(n+1), or ``crowding`` / s(n+1) where that is known. Who is held up holds up
+    others in turn, so h = e + e² + ..., of which two terms are taken, as near saturation e is mostly noise.
 
     Args:
         model: The server.
@@ -275,10 +277,13 @@ def pace(model: ServerModel, queue: float) -> Pace:
         wait = (queue - batch) * model.mean_steps * then / model.max_running
     stretch, crowding = model.stretch, model.crowding
     slower = batch * (then - now) if crowding is None else crowding[min(int(batch), len(crowding) - 1)]
+    held = slower / then if then else 0.0
+    lost = held + min(1.0, max(0.0, held)) ** 2
+    step, prompt_token = then * stretch, model.prefill_seconds * stretch
     return Pace(
-        start=wait + model.start_steps * then * stretch,
-        prompt_token=model.prefill_seconds * stretch,
-        step=then * stretch,
-        harm_step=slower * stretch,
-        harm_prompt_token=batch * model.prefill_seconds,
+        start=wait + model.start_steps * step,
+        prompt_token=prompt_token,
+        step=step,
+        harm_step=lost * step,
+        harm_prompt_token=(lost + (1.0 + max(0.0, lost)) * batch) * prompt_token,
     )

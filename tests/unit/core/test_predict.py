@@ -65,7 +65,8 @@ def test_the_seconds_are_those_of_the_formula() -> None:
     assert found.ttft == pytest.approx(0.1 + 1.5 * 0.012)
     assert found.tpot == pytest.approx(0.25 * 0.012)
     assert found.completion == pytest.approx(found.ttft + 100 * 0.012)
-    assert found.harm == pytest.approx(100 * 0.002 + 0.1)
+    lost = 1 / 6 + 1 / 36
+    assert found.harm == pytest.approx(lost * (100 * 0.012 + 0.1) + (1 + lost) * 0.1)
 
 
 def test_the_prefix_cache_spares_prefill() -> None:
@@ -102,7 +103,23 @@ def test_who_does_not_fit_into_the_batch_waits() -> None:
 def test_what_others_lose_is_taken_from_the_crowding_where_it_is_known() -> None:
     jumps = replace(MODEL, crowding=(0.5, 1.5))
     lost = [10.0 * pace(jumps, queue).harm_step for queue in (0.0, 1.0, 9.0)]
-    assert lost == pytest.approx([5.0, 15.0, 15.0])
+    assert lost == pytest.approx([5.1, 15.12, 15.28]), (
+        "and once more what a step takes: nobody is held up twice"
+    )
+
+
+def test_servers_time_costs_the_same_whatever_it_is_used_for() -> None:
+    at = pace(replace(MODEL, stretch=1.5), 2.0)
+    assert (at.prompt_token + at.harm_prompt_token) / (at.step + at.harm_step) == pytest.approx(
+        3 * 0.001 / 0.020
+    )
+
+
+def test_where_more_requests_make_steps_shorter_prompts_still_hold_up_the_others() -> None:
+    falling = replace(MODEL, step_seconds=(0.02, 0.02, 0.02, 0.01))
+    at = pace(falling, 2.0)
+    assert at.harm_step == pytest.approx(-0.02)
+    assert at.harm_prompt_token == pytest.approx((2 - 2) * 0.001)
 
 
 def test_a_request_for_nothing_is_not_divided_by_zero() -> None:
