@@ -28,6 +28,10 @@ _TABLE_X: Final = np.log2(np.maximum(1.0, np.arange(MOST + 1)))
 MEMORY: Final = 300.0
 """Requests after which evidence at one batch has lost most of its weight."""
 
+_ELSEWHERE: Final = 600.0
+"""The same for requests at other batches: the first ones, from before prompts could be told from steps, would
+else stand for ever at batches that do not come again."""
+
 _LEVEL: Final = 0.5
 _TILT: Final = 30.0
 """Weight, in requests, of the belief that the prior is right in level, and in slope by log batch."""
@@ -120,9 +124,12 @@ class Curve:
         high = min(max(1, bisect_left(_PLACES, x)), len(_PLACES) - 1)
         low = high - 1
         share = min(1.0, (x - _PLACES[low]) / (_PLACES[high] - _PLACES[low]))
+        keep = 1.0 - weight / _ELSEWHERE
+        self.weight = [keep * one for one in self.weight]
+        self.total = [keep * one for one in self.total]
         for at, part in ((low, (1.0 - share) * weight), (high, share * weight)):
             if part > 0.0:
-                keep = 1.0 - part / MEMORY
+                keep = 1.0 - part * (1.0 / MEMORY - 1.0 / _ELSEWHERE)
                 self.weight[at] = keep * self.weight[at] + part
                 self.total[at] = keep * self.total[at] + part * ratio
 

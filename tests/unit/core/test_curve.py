@@ -55,9 +55,18 @@ def test_a_cliff_is_found_where_there_is_evidence() -> None:
 def test_batches_outside_the_table_count_at_its_ends() -> None:
     curve = Curve(PRIOR)
     curve.add(0.0, 0.1, 1.0)
-    curve.add(10_000.0, 0.1, 1.0)
     assert curve.weight[0] == 1.0
+    curve.add(10_000.0, 0.1, 1.0)
     assert curve.weight[-1] == pytest.approx(1.0)
+
+
+def test_what_was_seen_at_other_batches_is_forgotten_too() -> None:
+    true = [1.25 * one for one in PRIOR]
+    early = [0.9 * one for one in true]
+    curve = taught(early, [16], times=20, noise=0.0)
+    for _ in range(2400):
+        curve.add(64.0, math.log(true[64] / curve.expected(64.0)), 1.0)
+    assert curve.table()[16] == pytest.approx(true[16], rel=0.02)
     assert curve.expected(10_000.0) == PRIOR[-1]
 
 

@@ -100,7 +100,7 @@ def test_spans_follow_each_other_up_to_the_sample() -> None:
     one = learner(a=PLAIN)
     spans = (Span(1.0, 3.0, 100.0), Span(2.0, 0.0, 0.0), Span(4.0, 6.0, 200.0))
     one.update(Sample("a", 9.0, {"code": 1.0}, steps=300, decoded=300, spans=spans))
-    assert one.publish(9.0)["a"].measured == pytest.approx(1.5)
+    assert one.publish(9.0)["a"].measured == pytest.approx(1.0 * (1 - 0.5 / 600) + 0.5)
 
 
 def test_a_slow_client_teaches_acceptance_only() -> None:
