@@ -48,7 +48,7 @@ def test_a_sweep_makes_the_beginning_good():
 def test_frozen_it_keeps_to_what_it_was_given():
     known = {f"{at}-{model.name}": believed(model) for at, model in enumerate(FLEET)}
     router = GatewayRouter(FLEET, policy(target=GEMMA, learning=Learning(FROZEN, 1.0, known=known)))
-    log = simulate(setup(), router)
+    log = simulate(setup(window=240.0), router)
     assert router.tick_seconds == 0.0
     assert log.tokens_per_second() > 0.94 * fluid.closed(fluid.problem(FLEET, EQUAL), 12).tokens_per_second
 
@@ -72,7 +72,9 @@ def test_a_dead_server_gets_nothing_and_comes_back():
 
 
 def test_another_configuration_is_learnt_anew():
-    log = simulate(setup(events=[Event(45.0, 0, "replace", model=DFLASH)], warm_up=90.0), learned())
+    log = simulate(
+        setup(events=[Event(45.0, 0, "replace", model=DFLASH)], warm_up=90.0, window=240.0), learned()
+    )
     assert log.shares(3)[0] == pytest.approx(log.shares(3)[2], abs=0.08)
 
 
