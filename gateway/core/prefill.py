@@ -37,6 +37,11 @@ off, as shares of what is believed."""
 _TRUST: Final = np.array([(_SPAN_SPREAD / _LEVEL_SPREAD) ** 2, 0.6, (_SPAN_SPREAD / _PRICE_SPREAD) ** 2])
 """Requests that the belief counts for: in the level, in the steps until the first token, and in the price."""
 
+_UNCLEAR: Final = 12.0**-0.5
+"""Standard deviation of the prompt tokens counted in a span, as a share of the usual number: that of anything
+between half of it and one and a half. When a prompt was computed is known only about, and what is known about
+explains less than it should: prompts of a server with many were taken for slow steps, and so it got more."""
+
 _RECENT: Final = 0.02
 """Share of each new request in the steps until the first token, which depend on the load."""
 
@@ -216,6 +221,7 @@ class Prefill:
             ]
         )
         vector = np.array([step_seen + x_seen, start_seen, x_seen])
-        believed = np.array([1.0, START_STEPS, 0.0])
-        level_, _, differs = np.linalg.solve(matrix + np.diag(_TRUST), vector + _TRUST * believed)
+        believed, trust = np.array([1.0, START_STEPS, 0.0]), _TRUST.copy()
+        trust[2] += _UNCLEAR**2 * step_x * step_x / steps if steps else 0.0
+        level_, _, differs = np.linalg.solve(matrix + np.diag(trust), vector + trust * believed)
         self.seconds = max(0.0, float(level_ + differs) * self._believed(level))

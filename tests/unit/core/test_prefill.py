@@ -35,6 +35,16 @@ def test_spans_tell_it_too_and_slow_steps_are_not_taken_for_dear_prompts() -> No
     assert prefill.seconds == pytest.approx(1e-4, rel=0.1)
 
 
+def test_spans_whose_prompts_are_known_only_about_do_not_make_prompts_cheap() -> None:
+    prefill, draws = Prefill(1e-4), random.Random(6)  # noqa: S311 - no secret
+    prefill.learn_start(0.03, 0.02, 0, 9.0, 1.0)
+    for _ in range(1000):
+        known = 5000 * draws.uniform(0.7, 1.3)
+        prefill.learn_span(50 * 0.02 + 1e-4 * 5000 * draws.uniform(0.95, 1.05), 50 * 0.02, int(known), 1.0)
+    prefill.solve(1.0, prefill.rows(1.0))
+    assert prefill.seconds == pytest.approx(1e-4, rel=0.2)
+
+
 def test_prompts_that_were_computed_in_a_time_are_counted() -> None:
     prefill = Prefill(1e-4)
     for at in (1.0, 2.0, 3.0):
