@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from uvicorn.server import ServerState
 
@@ -47,12 +47,10 @@ class Starts:
 
     def add(self, begin: Callable[[], None]) -> None:
         """Begin a request now, or when those before it have begun."""
-        if self._turning:
-            self._waiting.append(begin)
-            return
-        self._turning = True
-        self._begin([begin])
-        self._loop.call_soon(self._turn)
+        self._waiting.append(begin)
+        if not self._turning:
+            self._turning = True
+            self._begin(1)
 
     async def together(self, take: Callable[[], _T]) -> _T:
         """Take a step of a request right after others take theirs, where any have begun with it."""
@@ -68,20 +66,22 @@ class Starts:
                 step.take()
             self._taken.extend(self._steps)
             self._steps = []
-        elif not self._taken:
-            if not self._waiting:
-                self._turning = False
-                return
-            count = min(len(self._waiting), BESIDE_STREAMS if self.streams else BATCH)
-            self._begin([self._waiting.popleft() for _ in range(count)])
-        for _ in range(min(len(self._taken), 1) if self.streams else len(self._taken)):
-            self._taken.popleft().tell()
-        self._loop.call_soon(self._turn)  # after all that this turn has let go on
+        if self._taken:
+            for _ in range(1 if self.streams else len(self._taken)):
+                self._taken.popleft().tell()
+            self._loop.call_soon(self._turn)  # after all that this turn has let go on
+        elif self._waiting:
+            self._begin(min(len(self._waiting), BESIDE_STREAMS if self.streams else BATCH))
+        else:
+            self._turning = False
 
-    def _begin(self, requests: Sequence[Callable[[], None]]) -> None:
-        self._begun = len(requests)
-        for begin in requests:
-            begin()
+    def _begin(self, count: int) -> None:
+        self._begun = count
+        try:
+            for _ in range(count):
+                self._waiting.popleft()()
+        finally:  # whatever became of one, the others have their turn
+            self._loop.call_soon(self._turn)
 
 
 class _Step(Generic[_T]):

@@ -137,3 +137,16 @@ async def test_a_request_that_was_given_up_holds_up_no_other():
     assert requests.numbers("goes on") == [0, 1, 3]
     with pytest.raises(asyncio.CancelledError):
         await requests.tasks[2]
+
+
+async def test_a_request_that_cannot_begin_keeps_no_other_from_it():
+    some, begun = starts(), []
+    some.add(lambda: begun.append(0))
+    for number in (1, 0, 2):
+        some.add(lambda number=number: begun.append(12 // number))
+    said = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["exception"]))
+    while len(begun) < 3:  # noqa: ASYNC110 - turn by turn
+        await asyncio.sleep(0)
+    assert begun == [0, 12, 6]
+    assert [type(one) for one in said] == [ZeroDivisionError]
