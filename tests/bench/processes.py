@@ -37,7 +37,10 @@ def start(
     env: Mapping[str, str] | None = None,
     log: IO[bytes] | None = None,
 ) -> subprocess.Popen[str]:
-    """Start a command on one CPU, or on several as ``taskset`` lists them, as leader of a session; input and output are pipes unless it writes a log."""
+    """Start a command on one CPU, or on several as ``taskset`` lists them, as leader of a session.
+
+    Input and output are pipes unless it writes a log.
+    """
     return subprocess.Popen(  # noqa: S603 - commands of the benchmark's own
         ["taskset", "-c", str(cpu), *command],  # noqa: S607 - whichever there is
         env={**os.environ, "NO_PROXY": "127.0.0.1", **(env or {})},

@@ -56,7 +56,7 @@ def running(place: Place, cpus: Sequence[int]) -> Iterator[int]:
         try:
             deadline = time.monotonic() + _READY_SECONDS
             while not _listens(place.port) and time.monotonic() < deadline and process.poll() is None:
-                time.sleep(0.1)
+                time.sleep(0.1)  # nothing tells when it listens
             yield process.pid
         finally:
             processes.stop(process)
