@@ -129,7 +129,7 @@ class Ordered:
         """Probability, over all draws, with which the candidate comes first."""
         if self.chances is not None:
             return self.chances.get(candidate.backend, 0.0)
-        return (candidate in self.cheapest) / self.equals
+        return (candidate.backend in [one.backend for one in self.cheapest]) / self.equals
 
     def led_by(self, backends: Container[str], draw: Draw) -> Ordered:
         """The same candidates, but some before all others; at least one of them is there."""

@@ -96,6 +96,15 @@ def test_the_baseline_keeps_its_share() -> None:
     assert (decision.reason, decision.propensity) == (reasons.BASELINE_SHARE, 0.05)
 
 
+@pytest.mark.parametrize("explore", [0.0, 0.999])
+def test_what_may_come_first_by_seconds_and_by_the_share_has_both_chances(explore: float) -> None:
+    alike = (state("base"), state("mtp", method="mtp", draft_tokens=4))
+    decision = ask(*alike, by=route(baseline_share=0.5), draw=Draw(explore, 0.0))
+    assert names(decision) == ["base", "mtp"]
+    assert isinstance(decision, Decision)
+    assert decision.propensity == 0.5 + 0.5 * 0.5
+
+
 EXPLORING = Learning(AUTO, 1.0, 0.04)
 RIVALS = (state("fast", model=FAST), state("rival", model=RIVAL))
 MAY = Guide(explorable=frozenset({"math"}))
