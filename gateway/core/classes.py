@@ -19,6 +19,10 @@ HEADER: Final = b"x-specroute-class"
 
 _BEARER: Final = b"bearer "
 
+_PATIENCE: Final = 0.5
+"""Part of the limit on the time to the first token that a request may wait for a server of its class: the
+rest is for its prompt, and for the steps that are under way."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClassMatch:
@@ -88,6 +92,11 @@ class ServiceClass:
     limits: Limits = field(default_factory=Limits)
     priority: int = 0
     wait: float | None = None
+
+    @property
+    def patience(self) -> float:
+        """Seconds after its arrival until which a request may wait for a server of its class."""
+        return _PATIENCE * (self.limits.ttft or 0.0)
 
 
 DEFAULT: Final = ServiceClass("default")

@@ -84,7 +84,7 @@ class NoCandidate:
     service: str = DEFAULT.name
 
 
-def decide(
+def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     features: Features,
     classification: Classification,
     snapshot: Snapshot,
@@ -93,6 +93,8 @@ def decide(
     now: float,
     home: Home | None = None,
     service: ServiceClass | None = None,
+    *,
+    patience: float = 0.0,
 ) -> Decision | NoCandidate:
     """Choose where a request goes.
 
@@ -108,6 +110,7 @@ def decide(
         now: Monotonic seconds.
         home: Where the conversation was answered last, if that is known.
         service: Its class; None for the default one.
+        patience: Seconds that it may still wait for room on the servers of its class.
     """
     service = service or DEFAULT
     target = policy.aliases.get(features.model, features.model)
@@ -162,7 +165,8 @@ def decide(
     asked = ask(features, classification) if predicts else ANYTHING
     costing = Costing(chosen_from, asked, home, service.limits)
     explores = policy.learning.explore if free and classification.label in snapshot.guide.explorable else 0.0
-    usual, shadow = choose(costing, route, policy, snapshot.guide.plan.get(target), service, draw, explores)
+    plan = snapshot.guide.plan.get(target)
+    usual, shadow = choose(costing, route, policy, plan, service, draw, explores, patience)
     if usual is None:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
@@ -172,7 +176,7 @@ def decide(
             rejected=(
                 *sorted_pool.rejected,
                 *(
-                    Rejected(one.name, reasons.KEPT_FOR_OTHERS, "kept for other classes")
+                    Rejected(one.name, reasons.KEPT_FOR_OTHERS, "it has no room for more of the class")
                     for one, _ in chosen_from
                 ),
             ),

@@ -15,6 +15,7 @@ REFUSES_PARAMETER: Final = "refuses_parameter"
 CONTEXT_TOO_LONG: Final = "context_too_long"
 NOT_PINNED: Final = "not_pinned"
 KEPT_FOR_OTHERS: Final = "kept_for_others"
+"""Roles keep its room: for other classes, or for those of the same one that it has already."""
 REJECTIONS: Final = (
     NOT_PREFERRED, UNHEALTHY, BREAKER_OPEN, RETRY_AFTER, WARMING_UP, FULL, REFUSES_PARAMETER,
     CONTEXT_TOO_LONG, NOT_PINNED, KEPT_FOR_OTHERS,

@@ -18,17 +18,21 @@ _PART: Final = 0.5
 """Part of the room within the limits of others that a class may take where no server of its own is up."""
 
 
-def inside(servers: Sequence[Standing], plan: Plan, service: ServiceClass) -> list[int]:
+def inside(
+    servers: Sequence[Standing], plan: Plan, service: ServiceClass, patience: float = 0.0
+) -> list[int]:
     """Places of those servers that a class should go to now; empty where it should wait.
 
-    A class with limits goes to its own servers that have room within the limits; where none has, to whichever
-    costs least. One without goes to its own servers, and to an idle one of others; only where none of its own
+    A class with limits goes to its own servers that have room within the limits. Where none has, it waits for
+    one as long as it may, as those in flight would miss their limits with it; then it goes to whichever costs
+    least. One without goes to its own servers, and to an idle one of others; only where none of its own
     is up does it take part of the room of others.
 
     Args:
         servers: Those that can take the request.
         plan: The roles.
         service: The class.
+        patience: Seconds that the request may still wait for a server of its class.
     """
     members = plan.roles.get(service.name)
     if members is None and not service.limits.any:
@@ -40,11 +44,17 @@ def inside(servers: Sequence[Standing], plan: Plan, service: ServiceClass) -> li
             for at, one in enumerate(servers)
             if (members is None or one.name in members) and one.queue < caps.get(one.name, _NO_CAP)
         ]
+        if not with_room and patience > 0.0 and members and not members.isdisjoint(_names(servers)):
+            return []
         return with_room or list(range(len(servers)))
     assert members is not None  # noqa: S101 - looked at above
-    part = _PART if members.isdisjoint([one.name for one in servers]) else 0.0
+    part = _PART if members.isdisjoint(_names(servers)) else 0.0
     return [
         at
         for at, one in enumerate(servers)
         if one.name in members or one.queue == 0.0 or one.queue < part * caps.get(one.name, _NO_CAP)
     ]
+
+
+def _names(servers: Sequence[Standing]) -> list[str]:
+    return [one.name for one in servers]

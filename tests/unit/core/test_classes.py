@@ -7,6 +7,7 @@ import pytest
 
 from gateway.core.classes import DEFAULT, HEADER, ClassMatch, ServiceClass, digest, service_of
 from gateway.core.features import Hints, RequestView
+from gateway.core.plan import Limits
 
 
 def view(**given: Any) -> RequestView:
@@ -59,3 +60,10 @@ def test_a_caller_may_name_the_class_where_it_is_trusted() -> None:
     assert service_of(named, (BULK, CHAT), trust=True) is BULK
     assert service_of(named, (BULK, CHAT), trust=False) is CHAT
     assert service_of(view(stream=True, headers={HEADER: b"no"}), (BULK, CHAT), trust=True) is CHAT
+
+
+@pytest.mark.parametrize(("limits", "seconds"), [({}, 0.0), ({"tpot": 0.02}, 0.0), ({"ttft": 2.0}, 1.0)])
+def test_a_request_waits_for_its_servers_for_half_the_time_to_its_first_token(
+    limits: dict[str, float], seconds: float
+) -> None:
+    assert ServiceClass("chat", limits=Limits(**limits)).patience == seconds

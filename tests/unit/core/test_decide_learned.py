@@ -36,6 +36,7 @@ def ask(
     guide: Guide | None = None,
     home: Home | None = None,
     service: ServiceClass | None = None,
+    patience: float = 0.0,
     **given: Any,
 ) -> Decision | NoCandidate:
     return decide(
@@ -47,6 +48,7 @@ def ask(
         NOW,
         home,
         service,
+        patience=patience,
     )
 
 
@@ -166,9 +168,11 @@ BULK = ServiceClass("bulk")
 ROLES = Guide(plan={TARGET: Plan({"chat": frozenset({"a"}), "bulk": frozenset({"b", "c"})}, caps={"a": 2})})
 
 
-def roles(service: ServiceClass, learning: Learning = AUTOMATIC, **busy: int) -> Decision | NoCandidate:
+def roles(
+    service: ServiceClass, learning: Learning = AUTOMATIC, patience: float = 0.0, **busy: int
+) -> Decision | NoCandidate:
     states = [state(name, model=FAST, in_flight=count) for name, count in busy.items()]
-    return ask(*states, by=route(), guide=ROLES, service=service, learning=learning)
+    return ask(*states, by=route(), guide=ROLES, service=service, learning=learning, patience=patience)
 
 
 def test_a_class_with_limits_goes_to_its_servers_and_may_fall_back_to_others() -> None:
@@ -181,6 +185,19 @@ def test_a_class_with_limits_goes_to_its_servers_and_may_fall_back_to_others() -
 
 def test_it_spills_over_when_its_servers_are_full() -> None:
     assert names(roles(CHAT, a=2, b=1, c=0))[0] == "c"
+
+
+def test_before_that_it_waits_for_them_while_it_may() -> None:
+    refused = roles(CHAT, a=2, b=1, c=0, patience=0.1)
+    assert isinstance(refused, NoCandidate)
+    assert (refused.kind, refused.busy, refused.back_in) == (reasons.ALL_REJECTED, True, None)
+    assert {one.reason for one in refused.rejected} == {reasons.KEPT_FOR_OTHERS}
+    assert names(roles(CHAT, a=1, b=1, c=0, patience=0.1))[0] == "a", "one has come free"
+
+
+@pytest.mark.parametrize("learning", [Learning(), Learning(SHADOW, 0.0), Learning(CANARY, 0.0)])
+def test_who_goes_by_the_routes_score_does_not_wait_for_them(learning: Learning) -> None:
+    assert len(names(roles(CHAT, learning, a=2, b=1, c=0, patience=0.1))) == 3
 
 
 def test_a_class_without_limits_stays_on_its_own() -> None:

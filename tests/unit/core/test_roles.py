@@ -11,9 +11,9 @@ BULK = ServiceClass("bulk")
 PLAN = Plan(roles={"chat": frozenset({"a", "b"}), "bulk": frozenset({"c", "d"})}, caps={"a": 4, "b": 4})
 
 
-def places(service: ServiceClass, plan: Plan = PLAN, **busy: int) -> str:
+def places(service: ServiceClass, plan: Plan = PLAN, *, patience: float = 0.0, **busy: int) -> str:
     servers = [Standing(state(name, in_flight=count), 0.0, 15.0) for name, count in busy.items()]
-    return "".join(servers[at].name for at in inside(servers, plan, service))
+    return "".join(servers[at].name for at in inside(servers, plan, service, patience))
 
 
 def test_each_class_goes_to_its_own_servers() -> None:
@@ -42,3 +42,18 @@ def test_a_class_without_a_role_goes_everywhere() -> None:
     limited = ServiceClass("other", limits=Limits(ttft=1.0))
     assert places(limited, a=9, c=9) == "c", "but within the limits"
     assert places(limited, Plan(), a=9, c=9) == "ac"
+
+
+def test_a_class_with_limits_waits_for_its_servers_while_it_has_patience() -> None:
+    assert places(CHAT, patience=0.1, a=4, b=3, c=0, d=0) == "b", "not where one has room"
+    assert places(CHAT, patience=0.1, a=4, b=5, c=0, d=0) == ""
+    assert places(CHAT, patience=0.1, b=4, c=0, d=0) == "", "one of its own is enough to wait for"
+    assert places(CHAT, patience=0.0, a=4, b=5, c=0, d=0) == "abcd"
+    assert places(CHAT, patience=-0.1, a=4, b=5, c=0, d=0) == "abcd"
+
+
+def test_without_a_server_of_its_own_it_never_waits() -> None:
+    assert places(CHAT, patience=0.1, c=9, d=9) == "cd", "they are down"
+    other = ServiceClass("other", limits=Limits(ttft=1.0))
+    assert places(other, patience=0.1, a=9) == "a", "it has no role"
+    assert places(CHAT, Plan(caps={"a": 4}), patience=0.1, a=9) == "a", "no class has any"
