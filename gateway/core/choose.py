@@ -38,21 +38,24 @@ def choose(
     by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
     if policy.learning.mode == STATIC:
         return by_routes, ""
-    own: list[int] = []
+    candidates, own = costing.candidates, None
     if plan is not None:
-        own = inside(costing.servers, plan, service)
-        if not own and takes:
+        places = inside([one for one, _ in candidates], plan, service, patience if takes else 0.0)
+        if not places and takes:
             return None, ""
+        own = [candidates[at] for at in places]
         # Where its own servers fail, a request with limits may go to others.
-        if own and (not service.limits.any or len(costing.servers) > FEW):
-            costing, own = costing.among(own), []
+        if not service.limits.any or len(candidates) > FEW:
+            candidates, own = own or candidates, None
     roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
+    if len(candidates) < len(costing.candidates):
+        costing = costing.among(candidates)
     by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
-    if own and len(own) < len(costing.servers):
-        by_seconds = by_seconds.led_by(frozenset(own), draw)
+    if own is not None and len(own) < len(candidates):
+        by_seconds = by_seconds.led_by({one.name for one, _ in own}, draw)
     if by_routes is None:
         return by_seconds, ""
     if not takes:
         by_seconds, by_routes = by_routes, by_seconds
         share = 1.0 - share
-    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.first
+    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.candidates[0].backend
