@@ -131,25 +131,27 @@ class Relay:
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
+        limits = policy.queue if service.wait is None else replace(policy.queue, wait=service.wait)
+        patience = min(service.patience, limits.wait) if len(self.fleet.queue) < limits.length else 0.0
+        until = exchange.started + patience if patience else 0.0
         task = asyncio.current_task()  # once: it takes a call of the system
         assert task is not None  # noqa: S101 - ASGI servers run an application in a task
 
-        def look() -> Decision | NoCandidate:
-            snapshot = self.fleet.snapshot
+        def look(until: float) -> Decision | NoCandidate:
+            snapshot, now = self.fleet.snapshot, clock.monotonic()
             decision = decide(
-                features, classification, snapshot, policy, numbers, clock.monotonic(), home, service
+                features, classification, snapshot, policy, numbers, now, home, service, patience=until - now
             )
             exchange.decided(features, classification, decision, snapshot)
             return decision
 
         async def answer(decision: Decision | NoCandidate) -> None:
-            limits = policy.queue if service.wait is None else replace(policy.queue, wait=service.wait)
             if self._must_wait(decision, limits):
                 # What makes requests find room at the same backends.
                 kind = (policy.revision, features.model, decision.route, features.hints.backend, service.name)
                 since = clock.monotonic()
                 try:
-                    decision = await self._room(look, kind, limits, service.priority)
+                    decision = await self._room(look, kind, limits, service.priority, until)
                 finally:  # whoever left waited, too
                     exchange.queued = clock.monotonic() - since
             if isinstance(decision, NoCandidate):
@@ -163,7 +165,7 @@ class Relay:
             except UneditableError as error:
                 await exchange.refuse(errors.invalid(str(error)))
 
-        decision = look()
+        decision = look(until)
         self.learning.asked(service, classification, decision.target)
         self.running.add(exchange)
         keep_alive = (
@@ -198,15 +200,34 @@ class Relay:
         return wants_room and limits.wait > 0.0 and len(queue) < limits.length
 
     async def _room(
-        self, look: Callable[[], Decision | NoCandidate], kind: Hashable, limits: Waiting, priority: int
+        self,
+        look: Callable[[float], Decision | NoCandidate],
+        kind: Hashable,
+        limits: Waiting,
+        priority: int,
+        until: float,
     ) -> Decision | NoCandidate:
-        """Wait until there is room, or none to wait for, or the time is over."""
+        """Wait until there is room, or none to wait for, or the time is over.
+
+        Args:
+            look: Decides anew; takes until when the request may wait for servers of its class.
+            kind: What makes requests find room at the same backends.
+            limits: Of its wait.
+            priority: Of its class.
+            until: That time, monotonic seconds; 0 for not at all.
+        """
 
         def settled() -> Decision | NoCandidate | None:
-            found = look()
+            found = look(until)
             return None if isinstance(found, NoCandidate) and _may_hope(found, limits) else found
 
-        return await self.fleet.queue.wait(kind, settled, limits.wait, priority) or look()
+        # When it waits for those no longer it looks again, in its place: others may have had room all along.
+        alarm = self.alarms.at(until, self.fleet.queue.news) if until else None
+        try:
+            return await self.fleet.queue.wait(kind, settled, limits.wait, priority) or look(0.0)
+        finally:
+            if alarm is not None:
+                alarm.off()
 
 
 def _may_hope(refused: NoCandidate, limits: Waiting) -> bool:
