@@ -55,7 +55,7 @@ class Simulation:
     _serial: int = field(init=False, default=0)
     _streams: list[Stream] = field(init=False)
     _crowds: list[_Crowd] = field(init=False)
-    _held: deque[Request] = field(init=False, default_factory=deque)
+    _held: dict[int, deque[Request]] = field(init=False)
     _traced: Callable[[int], Request] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +75,10 @@ class Simulation:
         end = setup.warm_up + setup.window
         # The last source stands for the trace.
         self.log = Log(setup.warm_up, end, [0] * (len(setup.sources) + 1), [0] * len(setup.models))
+        # By source; who has limits is asked about first, as it would be by its priority.
+        limited = [*(source.limits is not None for source in setup.sources), False]
+        turns = sorted(range(len(limited)), key=limited.__getitem__, reverse=True)
+        self._held = {source: deque() for source in turns}
         self._streams = [
             Stream(source, index, setup.seed, draws) for index, source in enumerate(setup.sources)
         ]
@@ -101,10 +105,10 @@ class Simulation:
                     self.on_progress(now / last)
             else:
                 self._other(kind, index, now)
-        self.log.unfinished = [
-            (request.arrived, request.source) for server in servers for request in server.requests()
-        ] + [(request.arrived, request.source) for request in self._held]
-        self.log.late = len(self._held)
+        held = [request for waiting in self._held.values() for request in waiting]
+        there = [request for server in servers for request in server.requests()]
+        self.log.unfinished = [(request.arrived, request.source) for request in there + held]
+        self.log.late = len(held)
         self.log.preemptions = sum(server.preemptions for server in servers)
         return self.log
 
@@ -144,10 +148,10 @@ class Simulation:
             view.since_scrape[index] -= 1
             router.ended(request, view, now)
             self.log.add(request)
+        if done:
+            self._release(now)
         for request in done:
             self._replace(request, now)
-        if self._held and done:
-            self._release(now)
         server.plan(now)
         if server.wake != NEVER:
             self._at(server.wake, _WAKE, index)
@@ -178,7 +182,7 @@ class Simulation:
         while request.attempts < ATTEMPTS:
             index = router.choose(request, view, now)
             if index == HOLD:
-                self._held.append(request)
+                self._held[request.source].append(request)
                 return False
             if index == NOWHERE:
                 break
@@ -212,12 +216,12 @@ class Simulation:
             self._at(now + after, _RETRY, request.source)
 
     def _release(self, now: float) -> None:
-        """Ask the router again about requests that it held, until it holds one."""
-        for _ in range(len(self._held)):
-            request = self._held.popleft()
-            if not self._route(request, now):
-                self._held.appendleft(self._held.pop())
-                break
+        """Ask the router again about requests that it held, of each source until it holds one."""
+        for waiting in self._held.values():
+            for _ in range(len(waiting)):
+                if not self._route(waiting.popleft(), now):
+                    waiting.appendleft(waiting.pop())
+                    break
 
     def _other(self, kind: int, index: int, now: float) -> None:
         (
@@ -246,8 +250,7 @@ class Simulation:
     def _tick(self, _: int, now: float) -> None:
         self.router.tick(lambda server: self.servers[server].progress(now), self.view, now)
         self._at(now + self.router.tick_seconds, _TICK, 0)
-        if self._held:
-            self._release(now)
+        self._release(now)
 
     def _crowd(self, index: int, now: float) -> None:
         clients = self.setup.sources[index].clients

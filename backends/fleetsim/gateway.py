@@ -128,16 +128,17 @@ class GatewayRouter:
         if request.mark is None:
             request.mark = _Told()
             self._demand.arrived(service.name, self._classes(request), now)
-        features, classification = self._features(request), self._classification(request)
+        asked = self._features(request), self._classification(request)
         draw = Draw(*self._random.random(2).tolist())
         home = self._homes.get(request.prefix) if request.prefix is not None else None
         snapshot = self._look(view)
-        decision = decide(features, classification, snapshot, self.policy, draw, now, home, service)
+        patience = request.arrived + min(service.patience, self.policy.queue.wait) - now
+        decision = decide(*asked, snapshot, self.policy, draw, now, home, service, patience=patience)
         if isinstance(decision, NoCandidate):
             waits = any(one.reason == reasons.KEPT_FOR_OTHERS for one in decision.rejected)
             return HOLD if waits else NOWHERE
         index = self._index[decision.candidates[0].backend]
-        chosen = Chosen(request, features, classification, snapshot, decision)
+        chosen = Chosen(request, *asked, snapshot, decision)
         self._exploring.decided(chosen, baseline=self._backends[index].is_baseline)
         if self._on_choice is not None:
             self._on_choice(chosen)

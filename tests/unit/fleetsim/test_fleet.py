@@ -191,8 +191,29 @@ def test_what_is_held_waits_in_the_gateway():
     assert log.late == 4
     for row in log.rows:
         assert sum(other.first <= row.first < other.ended for other in log.rows) <= 3
-    order = [row.arrived for row in sorted(log.rows, key=lambda row: row.first) if row.arrived > 1.0]
+    order = [row.arrived for row in sorted(log.rows, key=lambda row: (row.first, row.arrived))]
     assert order == sorted(order)
+
+
+class OneEach(Plain):
+    """One request at a time on the server of each source."""
+
+    def __init__(self, *servers):
+        self.servers = servers
+
+    def choose(self, request, view, now):
+        server = self.servers[request.source]
+        return HOLD if view.in_flight[server] else server
+
+
+def test_what_is_held_does_not_hold_up_other_sources():
+    log = run([MTP, MTP], sources=[chat(3), chat(3)], router=OneEach(0, 1))
+    assert [row.source for row in log.rows if row.arrived == 0.0].count(1) == 3
+
+
+def test_of_what_is_held_those_with_limits_go_first():
+    log = run(sources=[chat(3), chat(3, limits=Limits(ttft=9.0, tpot=9.0))], router=OneEach(0, 0))
+    assert [row.source for row in log.rows].count(0) == 1
 
 
 def test_limits_count_what_was_not_answered_as_missed():
