@@ -15,7 +15,7 @@ from gateway.core.scorers import SCORERS
 from gateway.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gateway.core.predict import Ask
     from gateway.core.scorers import Costing
@@ -131,14 +131,9 @@ class Ordered:
             return self.chances.get(candidate.backend, 0.0)
         return (candidate.backend in [one.backend for one in self.cheapest]) / self.equals
 
-    def led_by(self, backends: Container[str], draw: Draw) -> Ordered:
-        """The same candidates, but some before all others; at least one of them is there."""
-        before = [one for one in self.candidates if one.backend in backends]
-        after = [one for one in self.candidates if one.backend not in backends]
-        least = before[0].cost
-        equals = 1 if len(before) == 1 else sum([one.cost == least for one in before])
-        turn = int(draw.tie * equals)
-        return Ordered((*before[turn:equals], *before[:turn], *before[equals:], *after), equals)
+    def before(self, others: Ordered) -> Ordered:
+        """The same order, with others after all of these."""
+        return replace(self, candidates=(*self.candidates, *others.candidates))
 
     def mixed(self, other: Ordered, share: float) -> Ordered:
         """The same order, where it is taken with a probability and another order otherwise."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.choice import FEW, learned, order
+from gateway.core.choice import FEW, LEARNED, learned, order
 from gateway.core.policy import STATIC
 from gateway.core.roles import inside
 
@@ -38,21 +38,23 @@ def choose(
     by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
     if policy.learning.mode == STATIC:
         return by_routes, ""
-    candidates, own = costing.candidates, None
+    others = None
     if plan is not None:
-        places = inside([one for one, _ in candidates], plan, service, patience if takes else 0.0)
-        if not places and takes:
+        servers = [one for one, _ in costing.candidates]
+        own = inside(servers, plan, service, patience if takes else 0.0)
+        if not own and takes:
             return None, ""
-        own = [candidates[at] for at in places]
-        # Where its own servers fail, a request with limits may go to others.
-        if not service.limits.any or len(candidates) > FEW:
-            candidates, own = own or candidates, None
+        if 0 < len(own) < len(servers):
+            # Where its own servers fail, a request with limits may go to others.
+            if service.limits.any and len(servers) <= FEW:
+                others = costing.among(
+                    [costing.candidates[at] for at in range(len(servers)) if at not in own]
+                )
+            costing = costing.among([costing.candidates[at] for at in own])
     roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
-    if len(candidates) < len(costing.candidates):
-        costing = costing.among(candidates)
     by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
-    if own is not None and len(own) < len(candidates):
-        by_seconds = by_seconds.led_by({one.name for one, _ in own}, draw)
+    if others is not None:
+        by_seconds = by_seconds.before(order(others, LEARNED, draw))
     if by_routes is None:
         return by_seconds, ""
     if not takes:

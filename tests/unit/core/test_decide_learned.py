@@ -183,6 +183,23 @@ def test_a_class_with_limits_goes_to_its_servers_and_may_fall_back_to_others() -
     assert decision.service == "chat"
 
 
+@pytest.mark.parametrize(
+    ("explore", "first", "chance"), [(0.03, "rival", 0.04), (0.05, "fast", 0.96), (0.999, "fast", 0.96)]
+)
+def test_it_explores_among_its_servers_and_says_so(explore: float, first: str, chance: float) -> None:
+    plan = Plan({"chat": frozenset({"fast", "rival"})})
+    others = (state("spare", model=replace(RIVAL, spread={"math": 0.5})), state("worse", model=SLOW))
+    guide = replace(MAY, plan={TARGET: plan})
+    decision = ask(
+        *RIVALS, *others, learning=EXPLORING, by=route(), draw=Draw(explore, 0.0), guide=guide, service=CHAT
+    )
+    assert isinstance(decision, Decision)
+    assert names(decision)[0] == first
+    assert names(decision)[2:] == ["spare", "worse"], "others last, by cost"
+    assert (decision.reason == reasons.EXPLORES) == (first == "rival")
+    assert decision.propensity == pytest.approx(chance)
+
+
 def test_it_spills_over_when_its_servers_are_full() -> None:
     assert names(roles(CHAT, a=2, b=1, c=0))[0] == "c"
 
