@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.plan import TAIL, Plan
+from gateway.core.plan import Plan
 from gateway.runtime.program import OPEN, Program
 
 if TYPE_CHECKING:
@@ -40,8 +41,49 @@ to, and more than that costs what has no limits."""
 FACTORS: Final = (0.75, 1.2)
 """Least and most that limits are multiplied by in a plan, for what the models do not know."""
 
+FULL: Final = 0.8
+"""Share of the room on its servers that a class must have taken in the mean for its limits to be planned
+looser than they are: answers of servers that are half empty do not tell what they hold when they are full."""
+
+ROOM: Final = 0.6
+"""Standard deviations above its largest mean batch that a server of a class with limits may have. The class
+waits for room, so that the server stays at this batch for as long as many of its requests come."""
+
 LOOK: Final = 15.0
 """Seconds between two looks at how many answers kept their limits."""
+
+
+@dataclass(slots=True)
+class _Margin:
+    """How much looser than they are the limits of a class are planned.
+
+    Attributes:
+        factor: What they are multiplied by.
+        room: Requests that its servers may have under the last plan.
+        taken: Shares of that room that it took, since the last look.
+    """
+
+    factor: float = 1.0
+    room: int = 0
+    taken: list[float] = field(default_factory=list)
+    _looked: float = -math.inf
+
+    def look(self, one: Wanted, now: float) -> None:
+        """Follow how many of its answers keep the limits that it has."""
+        if one.kept is None:
+            self.taken.clear()
+            return
+        self.taken.append(one.in_flight / self.room if self.room else 0.0)
+        if now - self._looked < LOOK:
+            return
+        chance = math.sqrt(KEPT[0] * (1.0 - KEPT[0]) / max(1.0, one.answers))
+        if one.kept < KEPT[0] - chance:
+            self.factor = max(FACTORS[0], self.factor * 0.93)
+        elif one.kept > KEPT[1] + chance:
+            most = FACTORS[1] if fmean(self.taken) >= FULL else max(1.0, self.factor)
+            self.factor = min(most, self.factor * 1.04)
+        self._looked = now
+        self.taken.clear()
 
 
 class Planner:
@@ -50,8 +92,7 @@ class Planner:
     def __init__(self) -> None:
         self._role: dict[str, str] = {}
         self._roles: tuple[str, ...] = ()
-        self._factor: dict[str, float] = {}
-        self._looked: dict[str, float] = {}
+        self._margins: dict[str, _Margin] = defaultdict(_Margin)
         self._changed = -math.inf
 
     def plan(self, kinds: Sequence[Kind], wanted: Sequence[Wanted], now: float) -> Plan:
@@ -97,17 +138,9 @@ class Planner:
 
     def _tightened(self, one: Wanted, now: float) -> Wanted:
         """A class with the limits that it must be planned for, so that its answers keep those that it has."""
-        factor = self._factor.get(one.service, 1.0)
-        looked = self._looked.get(one.service, -math.inf)
-        if one.kept is not None and now - looked >= LOOK:
-            self._looked[one.service] = now
-            chance = math.sqrt(KEPT[0] * (1.0 - KEPT[0]) / max(1.0, one.answers))
-            if one.kept < KEPT[0] - chance:
-                factor = max(FACTORS[0], factor * 0.93)
-            elif one.kept > KEPT[1] + chance:
-                factor = min(FACTORS[1], factor * 1.04)
-            self._factor[one.service] = factor
-        return replace(one, limits=one.limits.scaled(factor))
+        margin = self._margins[one.service]
+        margin.look(one, now)
+        return replace(one, limits=one.limits.scaled(margin.factor))
 
     def _held(self, program: Program) -> Counts | None:
         """Servers by role as they are; None where some have none, or one that is not wanted any more."""
@@ -145,8 +178,10 @@ class Planner:
                 role = self._role[backend]
                 members[role].add(backend)
                 if role != OPEN and (most := solution.most[at, role]):
-                    caps[backend] = math.floor(most + TAIL * math.sqrt(most))
+                    caps[backend] = math.floor(most + ROOM * math.sqrt(most))
         limited = {one.service for one in program.wanted if one.limits.any}
+        for name in limited:
+            self._margins[name].room = sum(caps.get(backend, 0) for backend in members[name])
         roles = {
             one.service: frozenset(members[one.service if one.service in limited else OPEN])
             for one in program.wanted

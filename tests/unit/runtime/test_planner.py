@@ -87,6 +87,24 @@ def test_a_class_whose_answers_miss_their_limits_gets_more_room_and_gives_it_bac
     assert again.caps[server] >= first.caps[next(iter(first.caps))]
 
 
+@pytest.mark.parametrize(
+    ("taken", "looser"),
+    [([1.0, 1.0, 1.0], True), ([0.8, 0.9, 0.7], True), ([0.6, 0.6, 0.6], False), ([0.6, 0.6, 1.0], False)],
+    ids=["full", "nearly", "half", "half until just now"],
+)
+def test_only_answers_of_full_servers_make_plans_looser_than_limits(taken: list[float], looser: bool) -> None:
+    planner, chat = Planner(), replace(CHAT, limits=Limits(tpot=0.013))
+    first = planner.plan(FOUR, [chat, BULK], 0.0)
+    (room,) = first.caps.values()
+    planner.plan(FOUR, [replace(chat, in_flight=9.0 * room), BULK], 5.0)  # nobody knows yet what it keeps
+    kept = replace(chat, kept=1.0, answers=100.0)
+    planner.plan(FOUR, [replace(kept, in_flight=taken[0] * room), BULK], 10.0)
+    for at, share in enumerate(taken):
+        later = planner.plan(FOUR, [replace(kept, in_flight=share * room), BULK], 15.0 + 5.0 * at)
+    assert list(later.caps) == list(first.caps)
+    assert (sum(later.caps.values()) > room) is looser
+
+
 def test_what_is_as_it_should_be_is_left_alone() -> None:
     planner = Planner()
     first = planner.plan(FOUR, [CHAT, BULK], 0.0)
