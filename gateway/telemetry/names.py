@@ -285,7 +285,7 @@ OPEN: Final = Metric(
 )
 QUEUE_WAIT: Final = Metric(
     "specroute.queue.wait", HISTOGRAM, "s",
-    "Time that a request waited because all backends that could take it were busy; only of those that did.",
+    "Time that a request waited because all backends that it might go to were busy; only of those that did.",
     _PER_ROUTE, _TTFT_BUCKETS,
 )  # fmt: skip
 QUEUED: Final = Metric(
@@ -601,7 +601,7 @@ EVENT_DISCONNECTED: Final = "client_disconnected"
 
 EVENTS: Final[Mapping[str, str]] = {
     EVENT_FIRST_TOKEN: "On the attempt: the first event with a token arrived.",
-    EVENT_QUEUED: "On the request, with `specroute.queue.wait`: all that could take it were busy.",
+    EVENT_QUEUED: "On the request, with `specroute.queue.wait`: all that it might go to were busy.",
     EVENT_FAILOVER: "On the request, with `specroute.failover.from`, `.to` and `error.type`.",
     EVENT_RESUME: "The same where the client had part of the answer, and the next backend went on with it.",
     EVENT_DISCONNECTED: "On the request: the client left. The attempt ends when the backend was let go.",
