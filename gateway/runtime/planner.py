@@ -41,9 +41,9 @@ to, and more than that costs what has no limits."""
 FACTORS: Final = (0.75, 1.2)
 """Least and most that limits are multiplied by in a plan, for what the models do not know."""
 
-FULL: Final = 0.8
+FULL: Final = 0.9
 """Share of the room on its servers that a class must have taken in the mean for its limits to be planned
-looser than they are: answers of servers that are half empty do not tell what they hold when they are full."""
+looser than they are: answers of servers that are less full do not tell what they hold when they are full."""
 
 ROOM: Final = 0.6
 """Standard deviations above its largest mean batch that a server of a class with limits may have. The class

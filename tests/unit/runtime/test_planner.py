@@ -89,8 +89,8 @@ def test_a_class_whose_answers_miss_their_limits_gets_more_room_and_gives_it_bac
 
 @pytest.mark.parametrize(
     ("taken", "looser"),
-    [([1.0, 1.0, 1.0], True), ([0.8, 0.9, 0.7], True), ([0.6, 0.6, 0.6], False), ([0.6, 0.6, 1.0], False)],
-    ids=["full", "nearly", "half", "half until just now"],
+    [([1.0, 1.0, 1.0], True), ([0.8, 1.1, 0.9], True), ([0.7, 0.7, 0.7], False), ([0.7, 0.7, 1.1], False)],
+    ids=["full", "full in the mean", "not full", "full only now"],
 )
 def test_only_answers_of_full_servers_make_plans_looser_than_limits(taken: list[float], looser: bool) -> None:
     planner, chat = Planner(), replace(CHAT, limits=Limits(tpot=0.013))
