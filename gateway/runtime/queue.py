@@ -33,6 +33,9 @@ class Queue:
 
     One turn at a time, so that nobody of a priority overtakes: it passes on when its holder has looked,
     and skips requests of a kind that found nothing since there was last news.
+
+    Attributes:
+        patient: How many of those who wait need not, as others have room; they take no place from anybody.
     """
 
     def __init__(self, next_change: Callable[[], float | None]) -> None:
@@ -41,6 +44,7 @@ class Queue:
         Args:
             next_change: Seconds until the mere passing of time may make room; None if it will not.
         """
+        self.patient = 0
         self._next_change = next_change
         self._places: dict[_Place, None] = {}
         self._holder: _Place | None = None
@@ -50,6 +54,10 @@ class Queue:
     def __len__(self) -> int:
         """Requests that wait."""
         return len(self._places)
+
+    def full(self, length: int) -> bool:
+        """Whether so many wait that must."""
+        return len(self._places) - self.patient >= length
 
     @property
     def moving(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ from gateway.wire.keepalive import KeepAlive
 from gateway.wire.pipe import pipe_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
+    from collections.abc import Callable, Coroutine, Hashable, Iterator
 
     from gateway.core.classify import Classification, Classifier
     from gateway.core.decide import Decision
@@ -132,7 +133,7 @@ class Relay:
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
         limits = policy.queue if service.wait is None else replace(policy.queue, wait=service.wait)
-        patience = min(service.patience, limits.wait) if len(self.fleet.queue) < limits.length else 0.0
+        patience = min(service.patience, limits.wait) if not self.fleet.queue.full(limits.length) else 0.0
         until = exchange.started + patience if patience else 0.0
         task = asyncio.current_task()  # once: it takes a call of the system
         assert task is not None  # noqa: S101 - ASGI servers run an application in a task
@@ -197,7 +198,7 @@ class Relay:
         """Whether a request goes to the end of the queue: for want of room, or because others look for it."""
         queue = self.fleet.queue
         wants_room = _may_hope(decision, limits) if isinstance(decision, NoCandidate) else queue.moving
-        return wants_room and limits.wait > 0.0 and len(queue) < limits.length
+        return wants_room and limits.wait > 0.0 and not queue.full(limits.length)
 
     async def _room(
         self,
@@ -221,13 +222,26 @@ class Relay:
             found = look(until)
             return None if isinstance(found, NoCandidate) and _may_hope(found, limits) else found
 
-        # When it waits for those no longer it looks again, in its place: others may have had room all along.
-        alarm = self.alarms.at(until, self.fleet.queue.news) if until else None
-        try:
+        with self._patient(until) if until else nullcontext():
             return await self.fleet.queue.wait(kind, settled, limits.wait, priority) or look(0.0)
+
+    @contextmanager
+    def _patient(self, until: float) -> Iterator[None]:
+        """For a request that waits for servers of its class until a time, though others may have room."""
+        queue = self.fleet.queue
+
+        def ended() -> None:
+            queue.patient -= 1
+            queue.news()  # it looks again, in its place
+
+        queue.patient += 1
+        alarm = self.alarms.at(until, ended)
+        try:
+            yield
         finally:
-            if alarm is not None:
+            if alarm.call is not None:
                 alarm.off()
+                queue.patient -= 1
 
 
 def _may_hope(refused: NoCandidate, limits: Waiting) -> bool:

@@ -12,6 +12,7 @@ from tests.relaying import Bench, body
 from tests.scripted import answer
 
 PLAN = Plan({"chat": frozenset({"a"}), "bulk": frozenset({"b"})}, caps={"a": 1})
+BULK = [(b"x-specroute-class", b"bulk")]
 LONG, SHORT = Limits(ttft=60.0), Limits(ttft=0.002)
 
 
@@ -23,7 +24,7 @@ def full(limits=LONG, *, wait=60.0, length=5, plan=PLAN, busy="a"):
         queue=Waiting(wait, length),
         **{name: [answer(f'{{"{name}":1}}'.encode()) for _ in range(9)] for name in "ab"},
     )
-    classes = (ServiceClass("chat", limits=limits),)
+    classes = (ServiceClass("chat", limits=limits), ServiceClass("bulk"))
     bench.policy = replace(bench.policy, classes=classes, learning=Learning(AUTO, 1.0))
     bench.fleet.guide(Guide(plan={"target": plan}))
     for name in busy:
@@ -66,6 +67,7 @@ async def test_with_no_room_there_either_it_goes_on_waiting():
     while len(bench.relay.alarms):  # noqa: ASYNC110 - its patience has not ended
         await asyncio.sleep(0.001)
     assert len(bench.fleet.queue) == 1
+    assert bench.fleet.queue.patient == 0
     freed(bench, "b")
     assert (await client.end()).body == b'{"b":1}'
 
@@ -76,12 +78,26 @@ async def test_who_may_wait_for_less_is_not_refused():
 
 
 async def test_a_full_queue_is_not_waited_in():
-    bench = full(length=1)
-    first = bench.open(body())
+    bench = full(length=1, busy="abb")
+    bulk = bench.open(body(), headers=BULK)
     await queued(bench)
-    assert (await bench.talk(body())).body == b'{"b":1}'
+    assert (await bench.talk(body())).body == b'{"a":1}'
+    assert bench.record.queued == 0.0
+    freed(bench, "b")
+    assert (await bulk.end()).body == b'{"b":1}'
+
+
+async def test_it_takes_no_place_in_the_queue_from_who_must_wait():
+    bench = full(length=1, busy="abb")
+    chat = bench.open(body())
+    await queued(bench, 1)
+    bulk = bench.open(body(), headers=BULK)
+    await queued(bench, 2)
+    freed(bench, "b")
+    assert (await bulk.end()).body == b'{"b":1}'
     freed(bench, "a")
-    assert (await first.end()).body == b'{"a":1}'
+    assert (await chat.end()).body == b'{"a":1}'
+    assert bench.fleet.queue.patient == 0
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind():
@@ -91,6 +107,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind():
     client.leave()
     await client.end()
     assert len(bench.fleet.queue) == 0
+    assert bench.fleet.queue.patient == 0
     assert all(alarm.call is None for alarm in bench.relay.alarms._heap)
     assert bench.record.outcome.status == "cancelled"
 
