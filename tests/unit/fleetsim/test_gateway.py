@@ -114,6 +114,30 @@ def test_classes_keep_to_their_roles_and_wait_for_them():
     assert log.kept(limits, 0) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("ttft", "clients", "servers", "longest"),
+    [(8.0, 7, {0}, 4.0), (4.0, 40, {0, 1, 2}, 2.0), (None, 8, {0, 1, 2}, 0.0)],
+    ids=["it has a place in time", "it has not", "nothing tells how long it may wait"],
+)
+def test_a_class_waits_for_its_server_for_half_of_the_time_to_its_first_token(
+    ttft, clients, servers, longest
+):
+    waits = []
+
+    class Timed(GatewayRouter):
+        def sent(self, request, view, now):
+            waits.append(now - request.arrived)
+            super().sent(request, view, now)
+
+    services = [ServiceClass("chat", limits=ClassLimits(ttft, 1.0))]
+    router = Timed(FLEET, policy(target=GEMMA), services=services, planner=_KeptApart())
+    source = Source(constant({"chat": 1.0}), clients=steady(clients), name="chat")
+    log = simulate(Setup(FLEET, [source], warm_up=30.0, window=60.0), router)
+    assert {row.server for row in log.rows if row.arrived > 20.0} == servers
+    assert max(waits) <= longest + router.tick_seconds
+    assert (max(waits) > 0.0) is (longest > 0.0)
+
+
 def test_results_say_what_was_seen():
     ran = compare.run("ours", setup(), learned())
     assert ran.share == pytest.approx(0.95, abs=0.06)
