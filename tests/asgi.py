@@ -15,6 +15,7 @@ class Conversation:
         piped: Whether the server offers the pipe.
         poured: How many parts came through it.
         streams: Whether the server was told of a stream.
+        turns: Heavy steps before which the server was asked for a turn.
     """
 
     piped = False
@@ -24,6 +25,7 @@ class Conversation:
         self.sent = []
         self.poured = 0
         self.streams = False
+        self.turns = 0
         self.reads_after = 0.0
         self._news = asyncio.Event()
         self._pipe = _Pipe(self)
@@ -115,8 +117,9 @@ class _Pipe:
     def request_body(self):
         return self._conversation.whole_body()
 
-    async def together(self, take):
-        return take()
+    async def turn(self):
+        """Nothing else is under way."""
+        self._conversation.turns += 1
 
     def start(self, status, headers):
         self._conversation.take({"type": "http.response.start", "status": status, "headers": headers})

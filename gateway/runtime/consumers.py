@@ -7,24 +7,28 @@ import logging
 from collections import deque
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from gateway.runtime.turnstile import turnstile_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gateway.core.outcome import Record
+    from gateway.runtime.turnstile import Turnstile
 
     Handler = Callable[[Record], None]
 
 _log = logging.getLogger(__name__)
 
 BATCH: Final = 4
-"""Records that a turn of the loop reads at most, and turns for which fewer wait for others to join them: what
-one handler does for one record after the other finds its code and data in the CPU's caches."""
+"""Records that are read together where no stream has to wait for them: what one handler does for one record
+after the other finds its code and data in the CPU's caches."""
 
 
 class Consumers:
-    """A bounded queue of Records, of which each turn of the loop reads a few: a stream waits for no more.
+    """A bounded queue of Records, read in turns of the loop that the turnstile gives.
 
     Args:
         record_handlers: Each is called with the Records in turn. They must not block. One that
@@ -37,10 +41,8 @@ class Consumers:
         self._failures = [0] * len(self._handlers)
         self._queue: deque[Record] = deque()
         self._capacity = capacity
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._read_on: Callable[[], None] | None = None
         self._context = Context()  # what handlers log has nothing to do with the request that ends just then
-        self._reading = False
-        self._turns = 0  # that the present records have waited for
         self._all_read = asyncio.Event()
         self._closed = False
         self._dropped = 0
@@ -56,13 +58,17 @@ class Consumers:
             self._dropped += 1
             return
         self._queue.append(record)
-        if not self._reading:
+        if self._read_on is not None:
             self._read_on()
 
     def start(self) -> None:
         """Begin to read; needs a running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._read_on()
+        loop = asyncio.get_running_loop()
+        turnstile = turnstile_of(loop)
+        read = partial(loop.call_soon, self._read, turnstile, context=self._context)
+        self._read_on = partial(turnstile.add, read)
+        for _ in self._queue:
+            self._read_on()
 
     async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - what is left then is counted, not raised
         """Refuse further Records and wait until those queued are handled.
@@ -71,31 +77,18 @@ class Consumers:
             timeout: Seconds after which those left are dropped and counted.
         """
         self._closed = True
-        if self._reading:
+        if self._queue and self._read_on is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._all_read.wait()
         self._dropped += len(self._queue)
         self._queue.clear()
 
-    def _read_on(self) -> None:
-        if self._loop is not None:
-            self._reading = True
-            self._loop.call_soon(self._turn, context=self._context)
-
-    def _turn(self) -> None:
+    def _read(self, turnstile: Turnstile) -> None:
         queue = self._queue
-        if len(queue) < BATCH and self._turns < BATCH and not self._closed:
-            self._turns += 1
-            self._read_on()
-            return
-        self._turns = 0
-        self._handle([queue.popleft() for _ in range(min(len(queue), BATCH))])
-        if queue:
-            self._read_on()
-            return
-        self._reading = False
-        if self._closed:
+        together = 1 if turnstile.streams else BATCH
+        self._handle([queue.popleft() for _ in range(min(len(queue), together))])
+        if self._closed and not queue:
             self._all_read.set()
 
     def _handle(self, records: Sequence[Record]) -> None:

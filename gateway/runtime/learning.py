@@ -57,6 +57,9 @@ ADVISE_SECONDS: Final = 60.0
 ENOUGH: Final = 50
 """Answers of a server that are learnt from between two publications: more tell nothing new, and cost time."""
 
+LOOKS: Final = 2
+"""Running streams that are learnt from in one turn of the loop."""
+
 _MOST_TOLD: Final = 50_000
 """Streams whose progress is remembered; far more than run at a time."""
 
@@ -185,12 +188,14 @@ class Learning:
             return None
         return limits.kept(record.outcome.ttft, record.outcome.tpot)
 
-    def look(self) -> None:
-        """Take in what the running streams tell."""
+    async def look(self) -> None:
+        """Take in what the running streams tell, of a few in each turn of the loop."""
         if self._policy.learning.mode == FROZEN:
             return
-        here = set()
+        here: set[str] = set()
         for one in self._progress():
+            if here and len(here) % LOOKS == 0:
+                await asyncio.sleep(0)
             here.add(one.request_id)
             told = self._told.get(one.request_id)
             steps = self._steps.get(one.backend, 1.0)
@@ -249,7 +254,7 @@ class Learning:
             await asyncio.sleep(PUBLISH_SECONDS)
             ticks += 1
             try:
-                self.look()
+                await self.look()
                 self.publish()
                 if ticks % round(PLAN_SECONDS / PUBLISH_SECONDS) == 0:
                     await self.plan()

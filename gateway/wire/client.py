@@ -161,6 +161,11 @@ class Client:
         await self.write(data)
         self._caught_up(began)
 
+    async def turn(self) -> None:
+        """Wait before a heavy step, so that others are not held up."""
+        if self.line is not None:
+            await self.line.turn()
+
     def streams(self) -> None:
         """A stream begins."""
         if self.line is not None:

@@ -164,6 +164,8 @@ class Exchange:
         self._ended = clock.monotonic()
         if self.client.behind:
             await self.client.taken(deadline)
+        if self.trial is not None and self.trial.event_stream:  # others may end at the same time
+            await self.client.turn()
 
     @property
     def backend(self) -> Backend | None:

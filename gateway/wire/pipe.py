@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from gateway.wire.errors import Problem
     from gateway.wire.headers import Headers
     from gateway.wire.protocol import LimitedProtocol
-
-_T = TypeVar("_T")
 
 _line: Final = b"%b: %b\r\n".__mod__
 """A header as a line."""
@@ -106,13 +104,13 @@ class Pipe:
         self.hold_back()
         return False
 
-    async def together(self, take: Callable[[], _T]) -> _T:
-        """Take a step of the exchange right after others that begin with it take theirs."""
-        return await self._protocol.starts.together(take)
+    async def turn(self) -> None:
+        """Wait before a heavy step, see :meth:`Turnstile.turn`."""
+        await self._protocol.turnstile.turn()
 
     def streams(self) -> None:
         """A stream begins, which others are not to hold up until :meth:`release`."""
-        self._protocol.starts.streams.add(self)
+        self._protocol.turnstile.streams.add(self)
 
     def inside(self) -> tuple[Callable[[bytes], None], FlowControl, RequestResponseCycle] | None:
         """What :meth:`write` comes down to for a part that is framed as a chunk already, after the first.
@@ -185,7 +183,7 @@ class Pipe:
         """The exchange has ended. Whom to call is forgotten: in a circle it would wait for a collection."""
         self._room = None
         self.on_lost(None)
-        self._protocol.starts.streams.discard(self)
+        self._protocol.turnstile.streams.discard(self)
 
     # What the protocol calls.
 

@@ -11,12 +11,12 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from gateway.runtime.turnstile import turnstile_of
 from gateway.wire import refusals
 from gateway.wire.cycle import begun
 from gateway.wire.refusals import HEAD_LIMIT, TARGET_LIMIT
 from gateway.wire.rest import Rest
 from gateway.wire.stall import Stall
-from gateway.wire.starts import starts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,7 +46,7 @@ class LimitedProtocol(HttpToolsProtocol):
         head_seconds: How long a head may take, from the connection or its first byte on.
         body_seconds: How long a body may bring nothing.
         linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
-        starts: When requests begin, of all connections of the server.
+        turnstile: Lets requests begin, of all connections of the loop.
         refused, refusal: Whether no more is read, and what the client is or would be told.
         watched: Pipes to be told when the client leaves.
         unread_seconds: How long a client may read nothing of what was written to it.
@@ -72,7 +72,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._progress = self._repeating = False
         self.refused, self.refusal = False, refusals.UNREADABLE
         self._timer: asyncio.TimerHandle | None = None
-        self.starts = starts_of(server_state, self.loop)
+        self.turnstile = turnstile_of(self.loop)
         self.watched: set[Pipe] = set()
         self.held_back: set[Pipe] = set()
         self._unanswered: deque[RequestResponseCycle] = deque()
@@ -115,7 +115,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._tell_of_room()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self.starts.add(partial(super()._start_asgi_task, cycle, app))
+        self.turnstile.add(partial(super()._start_asgi_task, cycle, app))
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or wait for one."""

@@ -127,8 +127,7 @@ class Relay:
             return
         policy = self.policy()
         asked = without_suffix(seen, policy.classifier, policy.aliases)
-        label, line = partial(self._label, asked, policy.classifier, exchange.started), exchange.client.line
-        features, classification = label() if line is None else await line.together(label)
+        features, classification = await self._label(asked, policy.classifier, exchange)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
@@ -187,12 +186,15 @@ class Relay:
                 keep_alive.close()
         await exchange.taken(exchange.started + policy.timeouts.total)
 
-    def _label(
-        self, asked: RequestView, settings: ClassifierSettings, now: float
+    async def _label(
+        self, asked: RequestView, settings: ClassifierSettings, exchange: Exchange
     ) -> tuple[Features, Classification]:
+        await exchange.client.turn()
         features = extract(asked)
-        before = self.sessions.before(features.hints, now)
-        return features, classify(asked, features, settings, self.classifier, before)
+        before = self.sessions.before(features.hints, exchange.started)
+        classification = classify(asked, features, settings, self.classifier, before)
+        await exchange.client.turn()
+        return features, classification
 
     def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting) -> bool:
         """Whether a request goes to the end of the queue: for want of room, or because others look for it."""

@@ -5,6 +5,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from gateway.runtime.consumers import BATCH, Consumers
+from gateway.runtime.turnstile import turnstile_of
 
 if TYPE_CHECKING:
     import pytest
@@ -38,7 +39,7 @@ async def test_records_are_handled_while_it_is_open_and_after_it_was_idle() -> N
     await consumers.close(5)
 
 
-async def test_records_that_come_soon_after_one_another_are_read_together() -> None:
+async def test_records_that_come_in_one_turn_are_read_together() -> None:
     calls: list[tuple[str, Any]] = []
     both = asyncio.Event()
 
@@ -50,10 +51,23 @@ async def test_records_that_come_soon_after_one_another_are_read_together() -> N
     consumers = Consumers([lambda one: calls.append(("first", one)), second])
     consumers.start()
     consumers.put(record(0))
-    await asyncio.sleep(0)
     consumers.put(record(1))
     await both.wait()
     assert calls == [("first", 0), ("first", 1), ("second", 0), ("second", 1)]
+    await consumers.close(5)
+
+
+async def test_one_is_read_in_a_turn_where_a_stream_waits() -> None:
+    seen: list[Any] = []
+    consumers = Consumers([seen.append])
+    turnstile_of(asyncio.get_running_loop()).streams.add(object())
+    for number in range(3):
+        consumers.put(record(number))
+    consumers.start()
+    while len(seen) < 3:
+        before = len(seen)
+        await asyncio.sleep(0)
+        assert len(seen) <= before + 1
     await consumers.close(5)
 
 

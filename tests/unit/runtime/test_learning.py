@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -94,10 +95,10 @@ def test_a_policy_begins_with_what_its_file_says() -> None:
     assert stand.learning.models["b"].prefill_seconds != SERVER_MODEL.prefill_seconds
 
 
-def test_a_frozen_one_goes_by_it_alone() -> None:
+async def test_a_frozen_one_goes_by_it_alone() -> None:
     stand = Stand(Settings(FROZEN, 1.0, known={"a": SERVER_MODEL}))
     stand.answer()
-    stand.learning.look()
+    await stand.learning.look()
     stand.learning.publish()
     assert stand.learning.models == {"a": SERVER_MODEL}
 
@@ -115,13 +116,13 @@ def test_of_many_answers_of_a_server_enough_are_learnt_from() -> None:
     assert stand.learning.models["a"].evidence["math"] > before
 
 
-def test_running_streams_tell_and_their_end_tells_the_rest() -> None:
+async def test_running_streams_tell_and_their_end_tells_the_rest() -> None:
     stand = Stand()
     stream = Progress("r", "a", features(prompt_chars=400), MATH, 100.0, 100.5, 102.5, 41)
     stand.streams = [stream]
     stand.clock.now = 102.5
-    stand.learning.look()
-    stand.learning.look()
+    await stand.learning.look()
+    await stand.learning.look()
     stand.learning.publish()
     told = stand.learning.models["a"]
     assert told.measured > 0.0
@@ -132,15 +133,28 @@ def test_running_streams_tell_and_their_end_tells_the_rest() -> None:
     assert stand.learning.models["a"].measured < 2.5 * told.measured
 
 
-def test_what_lost_records_leave_behind_is_swept_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_lost_records_leave_behind_is_swept_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_TOLD", 1)
     stand = Stand()
     stream = Progress("r", "a", features(), MATH, 100.0, 100.5, 102.5, 41)
     stand.streams = [stream, replace(stream, request_id="s")]
-    stand.learning.look()
+    await stand.learning.look()
     stand.streams = stand.streams[1:]
-    stand.learning.look()
+    await stand.learning.look()
     assert set(stand.learning._told) == {"s"}
+
+
+async def test_other_tasks_have_their_turn_while_many_streams_are_looked_at() -> None:
+    stand = Stand()
+    stream = Progress("r", "a", features(), MATH, 100.0, 100.5, 102.5, 41)
+    stand.streams = [replace(stream, request_id=str(number)) for number in range(4 * module.LOOKS)]
+    looking = asyncio.create_task(stand.learning.look())
+    told = [0]
+    while not looking.done():
+        await asyncio.sleep(0)
+        told.append(len(stand.learning._told))
+    assert max(later - before for before, later in pairwise(told)) <= module.LOOKS
+    assert told[-1] == 4 * module.LOOKS
 
 
 def test_servers_that_come_and_go_are_learnt_about_and_forgotten() -> None:

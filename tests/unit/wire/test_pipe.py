@@ -250,12 +250,12 @@ async def test_a_stream_is_one_until_its_exchange_ends():
     app = Piping()
     async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):
         reader, writer = await begin(app, port)
-        starts = protocols.made[-1].starts
+        turnstile = protocols.made[-1].turnstile
         app.pipe.streams()
-        assert starts.streams == {app.pipe}
+        assert turnstile.streams == {app.pipe}
         app.pipe.finish(b"")
         app.pipe.release()
-        assert not starts.streams
+        assert not turnstile.streams
         app.end.set()
         await reader.read()
         writer.close()

@@ -60,6 +60,11 @@ async def test_the_server_is_told_of_streams(piped):
     assert not (await bench.talk()).streams
 
 
+async def test_classifying_deciding_and_the_end_of_a_stream_wait_for_turns_of_their_own(piped):
+    bench = Bench(a=[stream(*WHOLE), answer()])
+    assert [(await bench.talk()).turns for _ in range(2)] == ([3, 2] if piped else [0, 0])
+
+
 async def test_usage_that_was_asked_for_is_passed_on_and_the_body_goes_out_as_it_came():
     bench = Bench(a=[stream(*WHOLE)])
     given = body(stream=True, stream_options={"include_usage": True})
