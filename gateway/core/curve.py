@@ -53,6 +53,12 @@ _KERNELS: Final = tuple(
 _DROP: Final = 0.92
 """Part of the step time at a smaller batch below which a step at a larger one is believed to be shorter."""
 
+_CLIFF: Final = 0.9
+"""Part of what a server gets done below which one request more is beyond a cliff."""
+
+_WALL: Final = 4.0
+"""Steps that crossing a cliff costs at most: all on the server lose by it, but where it is may be wrong."""
+
 _BORROWED: Final = 5.0
 """Weight, in requests, of what replicas of the same configuration have shown."""
 
@@ -76,9 +82,15 @@ def crowding(table: Sequence[float]) -> tuple[float, ...]:
     """What one more request costs all others together, in seconds a step.
 
     All n requests on a server take W(n) = n·s(n) a step; one more costs the others W(n+1) - W(n) - s(n+1).
-    Steps are padded to captured graphs and jump where those end, so that this is nothing at most batches and
-    very much at a few. But while a request is answered others come and go: the slope of W is taken over the
-    batches that it is likely to meet, one standard deviation (√n) to both sides.
+    Steps are padded to captured graphs, so that this is nothing at most batches and much at a few. But while
+    a request is answered others come and go: the slope of W is taken over the batches that it is likely to
+    meet, one standard deviation (√n) to both sides.
+
+    Where the captured graphs end, or an engine stops drafting, a server gets less done with one request more.
+    Nobody meets the other side of such a cliff by chance, as requests only get there by being sent there: the
+    slope is taken on one side of it, and crossing it costs up to ``_WALL`` steps. Beyond, until as much gets
+    done as before, one more brings nothing: it costs a step, so that the server goes back to the cliff if
+    others can take more.
 
     Args:
         table: Step table.
@@ -87,13 +99,22 @@ def crowding(table: Sequence[float]) -> tuple[float, ...]:
         By requests on the server. Negative where more requests make steps shorter.
     """
     seconds = np.asarray(table)
-    batches = np.arange(len(seconds), dtype=float)
-    work = batches * seconds
-    middle = batches[:-1] + 0.5
+    last = len(seconds) - 1
+    batches = np.arange(last + 1.0)
+    work, done = batches * seconds, batches / seconds
+    now, then = batches[:-1], seconds[1:]
+    cliffs = np.flatnonzero(done[1:] < _CLIFF * done[:-1])
+    before = np.searchsorted(cliffs, now)
+    ends = np.concatenate([[-1.0], cliffs, [last]])
+    middle = now + 0.5
     half = np.sqrt(middle)
-    low, high = np.maximum(0.0, middle - half), np.minimum(batches[-1], middle + half)
-    slope = (np.interp(high, batches, work) - np.interp(low, batches, work)) / (high - low)
-    return tuple((slope - seconds[1:]).tolist())
+    low = np.maximum.reduce([np.zeros(last), middle - half, ends[before] + 1.0])
+    high = np.minimum.reduce([np.full(last, last), middle + half, np.maximum(ends[before + 1], now + 1.0)])
+    costs = (np.interp(high, batches, work) - np.interp(low, batches, work)) / (high - low) - then
+    costs[cliffs] = np.minimum(now * np.diff(seconds), _WALL * then)[cliffs]
+    poorer = (before > 0) & (done[1:] < np.maximum.accumulate(done)[1:])
+    found: list[float] = np.where(poorer, np.maximum(costs, then), costs).tolist()
+    return tuple(found)
 
 
 def falls(table: Sequence[float]) -> tuple[int, ...]:

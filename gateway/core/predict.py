@@ -187,7 +187,7 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
     harm = h·(K·s(n+1) + u·p)·f + (1 + h)·n·u·p·f. Its prompt holds up everybody in the batch; and all of the
     server's time that it takes keeps the others there for longer, with whom steps are longer, by the share
     e = n·(s(n+1) - s(n)) / s(n+1), or ``crowding`` / s(n+1) where that is known. Who is held up holds up
-    others in turn, so h = e + e² + ..., of which two terms are taken, as near saturation e is mostly noise.
+    others in turn: h = e + e² + e³, no further terms, as near saturation e is mostly noise.
 
     Args:
         model: The server.
@@ -278,7 +278,8 @@ def pace(model: ServerModel, queue: float) -> Pace:
     stretch, crowding = model.stretch, model.crowding
     slower = batch * (then - now) if crowding is None else crowding[min(int(batch), len(crowding) - 1)]
     held = slower / then if then else 0.0
-    lost = held + min(1.0, max(0.0, held)) ** 2
+    often = min(1.0, max(0.0, held))
+    lost = held + often**2 + often**3
     step, prompt_token = then * stretch, model.prefill_seconds * stretch
     return Pace(
         start=wait + model.start_steps * step,

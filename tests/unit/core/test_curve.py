@@ -117,7 +117,7 @@ def test_where_steps_grow_evenly_the_others_lose_what_one_more_adds() -> None:
 
 
 def test_where_steps_are_a_staircase_the_others_lose_something_at_each_batch_and_nowhere_all() -> None:
-    table = [1.0 + batch // 8 for batch in range(129)]
+    table = [9.0 + batch // 8 for batch in range(129)]
     costs = crowding(table)
     jump = 63 * (table[64] - table[63])
     assert all(0.0 < cost < 0.4 * jump for cost in costs[60:68])
@@ -128,6 +128,35 @@ def test_before_steps_get_shorter_one_more_is_welcome() -> None:
     table = [2.0] * 100 + [1.0] * 100
     assert falls(table) == (100,)
     assert max(crowding(table)[92:108]) < 0.0 == pytest.approx(crowding(table)[50])
+
+
+def test_up_to_a_cliff_one_more_costs_what_it_would_without_and_crossing_it_costs_much() -> None:
+    smooth = affine(0.02, 1.0)
+    table = [seconds * (1.4 if batch > 64 else 1.0) for batch, seconds in enumerate(smooth)]
+    costs, without = crowding(table), crowding(smooth)
+    assert costs[:56] == pytest.approx(without[:56])
+    assert costs[56:64] == pytest.approx(without[56:64], rel=0.15)
+    assert costs[64] == pytest.approx(4.0 * table[65])
+
+
+def test_beyond_a_cliff_one_more_brings_nothing_until_as_much_gets_done_as_before() -> None:
+    table = [1.0 + (0.4 if batch > 64 else 0.0) + batch / 1000 for batch in range(129)]
+    done = [batch / seconds for batch, seconds in enumerate(table)]
+    costs = crowding(table)
+    again = next(batch for batch in range(66, 129) if done[batch] >= done[64])
+    assert costs[65 : again - 1] == pytest.approx(table[66:again])
+    assert all(cost < 0.5 * seconds for cost, seconds in zip(costs[again - 1 :], table[again:], strict=True))
+
+
+def test_a_second_cliff_right_after_one_is_a_cliff_too() -> None:
+    table = [1.0] * 65 + [2.0] + [4.0] * 63
+    costs = crowding(table)
+    assert costs[64:66] == (8.0, 16.0)
+
+
+def test_a_small_cliff_costs_what_the_others_lose() -> None:
+    table = [1.0, 1.0, 1.0, 3.0]
+    assert crowding(table)[2] == pytest.approx(2 * (3.0 - 1.0))
 
 
 def test_a_table_that_never_gets_shorter_does_not_fall() -> None:
