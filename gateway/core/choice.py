@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import replace
-from functools import partial
-from itertools import repeat
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from operator import add
+from typing import TYPE_CHECKING, Final
 
+from gateway.core.candidates import Candidates, Costs
 from gateway.core.policy import WeightedScorer
 from gateway.core.scorers import SCORERS
 from gateway.core.values import value
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from gateway.core.predict import Ask
     from gateway.core.scorers import Costing
-    from gateway.core.standing import Ranked, Standing
+    from gateway.core.standing import Standing
 
 LEARNED: Final = (WeightedScorer("seconds", 1.0),)
 """What a policy that has learnt adds up."""
@@ -65,107 +64,79 @@ _EVEN: Final = (_GOLDEN, math.sqrt(2.0) - 1.0)
 
 
 @value(frozen=True, slots=True)
-class CostPart:
-    """One scorer's part of a candidate's cost.
-
-    Attributes:
-        scorer: YAML name of the scorer.
-        value: Its cost, in the scorer's own unit; lower is better.
-        weight: What the policy multiplies it by.
-    """
-
-    scorer: str
-    value: float
-    weight: float
-
-
-# A decision holds one of these for each backend of the target, which may be a thousand. As a tuple it is
-# immutable too, and made in a fraction of the time.
-class Candidate(NamedTuple):
-    """A backend that may take the request, with what it costs.
-
-    Attributes:
-        cost: The sum of ``values``, weighted.
-        values: The cost by each scorer, in the order of ``scorers``.
-        scorers: Those that were added up.
-    """
-
-    backend: str
-    cost: float
-    values: tuple[float, ...]
-    scorers: tuple[WeightedScorer, ...] = ()
-
-    @property
-    def parts(self) -> tuple[CostPart, ...]:
-        """What the cost is made of."""
-        return tuple(
-            CostPart(scorer.name, value, scorer.weight)
-            for scorer, value in zip(self.scorers, self.values, strict=True)
-        )
-
-
-@value(frozen=True, slots=True)
 class Ordered:
-    """Candidates by cost; the cheapest ones, equal to each other, come in the order of the draw.
+    """Servers by cost; the cheapest ones, equal to each other, come in the order of the draw.
 
     Attributes:
+        costs: What each costs.
+        places: Their places there, in order.
         equals: How many are equally cheap.
-        chances: Probability, over all draws, with which a candidate comes first; None where each of the
+        chances: Probability, over all draws, with which a server comes first, by name; None where each of the
             cheapest has the same and no other has one.
         explored: The first one is there to learn about it.
+        others: Gives servers that come after all these; None where there are no more.
     """
 
-    candidates: tuple[Candidate, ...]
+    costs: Costs
+    places: list[int]
     equals: int
     chances: Mapping[str, float] | None = None
     explored: bool = False
+    others: Callable[[], Ordered] | None = None
 
     @property
-    def cheapest(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> Candidates:
+        """The servers in words, those that come after all these too."""
+        others = self.others
+        return Candidates(self.costs, self.places, None if others is None else lambda: others().candidates)
+
+    @property
+    def first(self) -> str:
+        """The server that comes first."""
+        return self.costs.servers[self.places[0]].name
+
+    @property
+    def cheapest(self) -> list[str]:
         """The equally cheap ones."""
-        return self.candidates[: self.equals]
+        servers = self.costs.servers
+        return [servers[at].name for at in self.places[: self.equals]]
 
-    def chance(self, candidate: Candidate) -> float:
-        """Probability, over all draws, with which the candidate comes first."""
+    def chance(self, backend: str) -> float:
+        """Probability, over all draws, with which a server comes first."""
         if self.chances is not None:
-            return self.chances.get(candidate.backend, 0.0)
-        return (candidate.backend in [one.backend for one in self.cheapest]) / self.equals
+            return self.chances.get(backend, 0.0)
+        return 1.0 / self.equals if backend in self.cheapest else 0.0
 
-    def before(self, others: Ordered) -> Ordered:
+    def before(self, others: Callable[[], Ordered]) -> Ordered:
         """The same order, with others after all of these."""
-        return replace(self, candidates=(*self.candidates, *others.candidates))
+        return Ordered(self.costs, self.places, self.equals, self.chances, self.explored, others)
 
     def mixed(self, other: Ordered, share: float) -> Ordered:
         """The same order, where it is taken with a probability and another order otherwise."""
         chances: dict[str, float] = defaultdict(float)
         for one, part in ((self, share), (other, 1.0 - share)):
-            for backend in one.chances or (each.backend for each in one.cheapest):
+            for backend in one.chances or one.cheapest:
                 chances[backend] += part * (one.chances[backend] if one.chances else 1.0 / one.equals)
         return replace(self, chances=chances)
 
 
-_candidate: Final[Callable[[tuple[object, ...]], Candidate]] = partial(tuple.__new__, Candidate)
-"""Makes a candidate of its fields, in a quarter of the time of a call by names."""
-
-_cost: Final = itemgetter(Candidate._fields.index("cost"))
+def _turned(places: list[int], equals: int, draw: Draw) -> list[int]:
+    """Places by cost, so many cheapest ones put in the order of a draw."""
+    turn = int(draw.tie * equals)
+    return places[turn:equals] + places[:turn] + places[equals:] if turn else places
 
 
 def order(costing: Costing, scorers: tuple[WeightedScorer, ...], draw: Draw) -> Ordered:
-    """Candidates by the weighted sum of their costs."""
-    columns = [SCORERS[one.name](costing) for one in scorers]
-    weight = scorers[0].weight
-    costs = [value * weight for value in columns[0]]
-    for scorer, column in zip(scorers[1:], columns[1:], strict=True):
-        weight = scorer.weight
-        costs = [cost + value * weight for cost, value in zip(costs, column, strict=True)]
-    names = [one.name for one, _ in costing.candidates]
-    found = [*map(_candidate, zip(names, costs, zip(*columns, strict=True), repeat(scorers), strict=False))]
-    found.sort(key=_cost)
-    equals = costs.count(found[0].cost)
-    if equals > 1:
-        turn = int(draw.tie * equals)
-        found = [*found[turn:equals], *found[:turn], *found[equals:]]
-    return Ordered(tuple(found), equals)
+    """Servers by the weighted sum of their costs."""
+    columns, sums = [], list[float]()
+    for scorer in scorers:
+        column, weight = SCORERS[scorer.name](costing), scorer.weight
+        columns.append(column)
+        weighted = column if weight == 1.0 else [cost * weight for cost in column]
+        sums = [*map(add, sums, weighted)] if sums else weighted
+    places = sorted(range(len(sums)), key=sums.__getitem__)
+    equals = sums.count(sums[places[0]])
+    return Ordered(Costs(costing.servers, sums, columns, scorers), _turned(places, equals, draw), equals)
 
 
 def learned(costing: Costing, draw: Draw, attempts: int, explore: float, roll: float) -> Ordered:
@@ -179,27 +150,27 @@ def learned(costing: Costing, draw: Draw, attempts: int, explore: float, roll: f
             far as is known, each with the same probability.
         roll: A uniform number: this one explores where it is below.
     """
-    if len(costing.candidates) > FEW:
-        costing = costing.among(_drawn(costing.candidates, draw, attempts))
+    if len(costing.servers) > FEW:
+        costing = costing.among(_drawn(costing.servers, draw, attempts))
     usual = order(costing, LEARNED, draw)
     may_be = _may_be_best(usual, costing) if explore > 0.0 else []
     if not may_be:
         return usual
-    chances = {one.backend: (1.0 - explore) / usual.equals for one in usual.cheapest}
-    chances |= {one.backend: explore / len(may_be) for one in may_be}
+    chances = dict.fromkeys(usual.cheapest, (1.0 - explore) / usual.equals)
+    chances |= {costing.servers[at].name: explore / len(may_be) for at in may_be}
     if roll >= explore:
-        return Ordered(usual.candidates, usual.equals, chances)
+        return Ordered(usual.costs, usual.places, usual.equals, chances)
     first = may_be[int(roll / explore * len(may_be))]
-    others = tuple(one for one in usual.candidates if one is not first)
-    return Ordered((first, *others), 1, chances, explored=True)
+    others = [at for at in usual.places if at != first]
+    return Ordered(usual.costs, [first, *others], 1, chances, explored=True)
 
 
-def _drawn(servers: Sequence[Ranked], draw: Draw, attempts: int) -> list[Ranked]:
-    """All servers of configurations with few, and some of the others, in an order that the draw decides."""
-    groups: dict[object, list[Ranked]] = defaultdict(list)
-    for one in servers:
-        groups[one[0].configuration].append(one)
-    found: list[Ranked] = []
+def _drawn(servers: Sequence[Standing], draw: Draw, attempts: int) -> list[int]:
+    """Places of all servers of configurations with few and some of the others, in an order drawn."""
+    groups: dict[object, list[int]] = defaultdict(list)
+    for at, one in enumerate(servers):
+        groups[one.configuration].append(at)
+    found: list[int] = []
     for members in groups.values():
         if len(members) <= FEW:
             found += members
@@ -209,18 +180,18 @@ def _drawn(servers: Sequence[Ranked], draw: Draw, attempts: int) -> list[Ranked]
     return found
 
 
-def _may_be_best(usual: Ordered, costing: Costing) -> list[Candidate]:
-    """Candidates that cost less than the best if what is known of them is as wrong as it may be."""
-    best = usual.candidates[0].cost
+def _may_be_best(usual: Ordered, costing: Costing) -> list[int]:
+    """Places of those that cost less than the best if what is known of them is as wrong as it may be."""
+    sums = usual.costs.sums
+    best = sums[usual.places[0]]
     limited = costing.limits is not None and costing.limits.any
     dearest = _DEAREST_IN_LIMITS if limited else _DEAREST
-    servers = {one.name: one for one, _ in costing.candidates}
     found = []
-    for one in usual.candidates[usual.equals :]:
-        if one.cost > dearest * best:
+    for at in usual.places[usual.equals :]:
+        if sums[at] > dearest * best:
             break
-        if one.cost * math.exp(-_OPTIMISM * _spread(servers[one.backend], costing.ask)) < best:
-            found.append(one)
+        if sums[at] * math.exp(-_OPTIMISM * _spread(costing.servers[at], costing.ask)) < best:
+            found.append(at)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.choice import FEW, LEARNED, learned, order
@@ -9,6 +10,8 @@ from gateway.core.policy import STATIC
 from gateway.core.roles import inside
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from gateway.core.choice import Draw, Ordered
     from gateway.core.classes import ServiceClass
     from gateway.core.plan import Plan
@@ -38,26 +41,27 @@ def choose(
     by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
     if policy.learning.mode == STATIC:
         return by_routes, ""
-    others = None
+    everyone, own = costing, list[int]()
     if plan is not None:
-        servers = [one for one, _ in costing.candidates]
-        own = inside(servers, plan, service, patience if takes else 0.0)
+        own = inside(costing.servers, plan, service, patience if takes else 0.0)
         if not own and takes:
             return None, ""
-        if 0 < len(own) < len(servers):
-            # Where its own servers fail, a request with limits may go to others.
-            if service.limits.any and len(servers) <= FEW:
-                others = costing.among(
-                    [costing.candidates[at] for at in range(len(servers)) if at not in own]
-                )
-            costing = costing.among([costing.candidates[at] for at in own])
+        if 0 < len(own) < len(costing.servers):
+            costing = costing.among(own)
     roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
     by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
-    if others is not None:
-        by_seconds = by_seconds.before(order(others, LEARNED, draw))
+    # Where its own servers fail, a request with limits may go to others.
+    if costing is not everyone and service.limits.any and len(everyone.servers) <= FEW:
+        by_seconds = by_seconds.before(partial(_others, everyone, own, draw))
     if by_routes is None:
         return by_seconds, ""
     if not takes:
         by_seconds, by_routes = by_routes, by_seconds
         share = 1.0 - share
-    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.candidates[0].backend
+    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.first
+
+
+def _others(everyone: Costing, own: Container[int], draw: Draw) -> Ordered:
+    """All but some servers, by predicted seconds."""
+    rest = [at for at in range(len(everyone.servers)) if at not in own]
+    return order(everyone.among(rest), LEARNED, draw)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from gateway.core import reasons
-from gateway.core.choice import Candidate, CostPart, Draw, order
+from gateway.core.candidates import Candidate, Candidates, CostPart
+from gateway.core.choice import Draw, order
 from gateway.core.choose import choose
 from gateway.core.classes import DEFAULT
 from gateway.core.policy import STATIC
@@ -17,6 +19,8 @@ from gateway.core.sorting import Rejected, baselines_of, sort_out
 from gateway.core.values import value
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
     from gateway.core.classes import ServiceClass
     from gateway.core.classify import Classification
     from gateway.core.features import Features
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from gateway.core.policy import Policy, Route
     from gateway.core.predict import Home
     from gateway.core.sorting import Sorted
+
+Named = TypeVar("Named", Candidate, Rejected)
 
 __all__ = ["Candidate", "CostPart", "Decision", "Draw", "NoCandidate", "Rejected", "decide"]
 
@@ -44,7 +50,7 @@ class Decision:
 
     route: str
     target: str
-    candidates: tuple[Candidate, ...]
+    candidates: Sequence[Candidate]
     rejected: tuple[Rejected, ...]
     reason: str
     propensity: float
@@ -56,7 +62,9 @@ class Decision:
 
     @property
     def lost(self) -> float:
-        """What the first candidate is predicted to cost more than the cheapest one."""
+        """What an exploratory request is predicted to cost more than the cheapest candidate; 0 for others."""
+        if self.reason != reasons.EXPLORES:
+            return 0.0
         return self.candidates[0].cost - min(one.cost for one in self.candidates)
 
 
@@ -133,20 +141,14 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
 
     # Who is in a tool loop or a conversation is not for measuring. Who has limits may explore, as a server
     # that is predicted to miss them costs too much to be tried, but pays no debt to a baseline.
-    free = home is None and features.last_role != "tool"
-    due = (
-        free
-        and not service.limits.any
-        and classification.label in snapshot.guide.due
-        and policy.learning.share > 0.0
-    )
+    free, guide, learning = home is None and features.last_role != "tool", snapshot.guide, policy.learning
+    due = classification.label in guide.due and free and not service.limits.any and learning.share > 0.0
     share = 1.0 if due else route.baseline_share
-    servers = pool.standings(snapshot.states, now, policy.stale_after)
+    look = pool.look(snapshot.states, now, policy.stale_after)
     ranking = pool.ranking(route.prefer)
-    ranks = ranking.under([one.queue for one in servers]) if ranking.limited else ranking.ranks
-    sorted_pool = sort_out(servers, ranking, ranks, features, route, now)
-    chosen_from = sorted_pool.capable or sorted_pool.incapable
-    if not chosen_from:
+    ranks = ranking.under([one.queue for one in look.standings]) if ranking.limited else ranking.ranks
+    sorted_pool = sort_out(look, ranking, ranks, features, route, now)
+    if not sorted_pool.servers:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
             detail=why_rejected(sorted_pool.rejected, route),
@@ -155,17 +157,17 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
             rejected=tuple(sorted_pool.rejected),
             policy_revision=policy.revision,
             fleet_revision=snapshot.revision,
-            back_in=back_in(sorted_pool.rejected, [one.state for one in servers], now),
+            back_in=back_in(sorted_pool.rejected, [one.state for one in look.standings], now),
             target=target,
             service=service.name,
         )
 
     # Only predictions read it, and a decision without them would take a quarter longer.
-    predicts = policy.learning.mode != STATIC or any(one.name in PREDICTING for one in route.scorers)
+    predicts = learning.mode != STATIC or not PREDICTING.isdisjoint([one.name for one in route.scorers])
     asked = ask(features, classification) if predicts else ANYTHING
-    costing = Costing(chosen_from, asked, home, service.limits)
-    explores = policy.learning.explore if free and classification.label in snapshot.guide.explorable else 0.0
-    plan = snapshot.guide.plan.get(target)
+    costing = Costing(sorted_pool.servers, sorted_pool.ranks, asked, home, service.limits)
+    explores = learning.explore if classification.label in guide.explorable and free else 0.0
+    plan = guide.plan.get(target)
     usual, shadow = choose(costing, route, policy, plan, service, draw, explores, patience)
     if usual is None:
         return NoCandidate(
@@ -177,7 +179,7 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
                 *sorted_pool.rejected,
                 *(
                     Rejected(one.name, reasons.KEPT_FOR_OTHERS, "it has no room for more of the class")
-                    for one, _ in chosen_from
+                    for one in sorted_pool.servers
                 ),
             ),
             policy_revision=policy.revision,
@@ -185,30 +187,32 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
             target=target,
             service=service.name,
         )
-    ordered, rejected = usual.candidates, sorted_pool.rejected
+    candidates, rejected = usual.candidates, sorted_pool.rejected
     reason = reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
-    propensity = usual.chance(ordered[0])
-    measured = baselines_of(servers, ranking, ranks, features, route, pool.baselines, now) if share else []
-    baselines = {one.name for one, _ in measured}
+    first = usual.first
+    propensity = usual.chance(first)
+    measured = baselines_of(look, ranking, ranks, features, route, pool.baselines, now) if share else []
+    baselines = {look.standings[at].name for at in measured}
     # All of the cheapest are looked at, not only the drawn one: a baseline among them has its chance already,
     # and the share must not depend on the draw between equals.
-    if baselines and sorted_pool.capable and any(one.backend not in baselines for one in usual.cheapest):
+    if baselines and sorted_pool.capable and not baselines.issuperset(usual.cheapest):
         explored = draw.explore < share
         propensity *= 1.0 - share
         # What the baselines cost matters only where one of them comes first.
-        if explored or ordered[0].backend in baselines:
-            by_cost = order(costing.among(measured), route.scorers, draw)
+        if explored or first in baselines:
+            servers = [look.standings[at] for at in measured]
+            ranked = [ranks[at] for at in measured]
+            by_cost = order(Costing(servers, ranked, asked, home, service.limits), route.scorers, draw)
             if explored:
-                reason = reasons.BASELINE_SHARE
-                others = [one for one in ordered if one.backend not in baselines]
-                ordered = (*by_cost.candidates, *others)
-                rejected = [one for one in rejected if one.backend not in baselines]
-            first = ordered[0]
+                reason, first = reasons.BASELINE_SHARE, by_cost.first
+                others = partial(_all_but, baselines, candidates)
+                candidates = Candidates(by_cost.costs, by_cost.places, others)
+                rejected = _all_but(baselines, rejected)
             propensity = share * by_cost.chance(first) + (1.0 - share) * usual.chance(first)
     return Decision(
         route=route.name,
         target=target,
-        candidates=ordered,
+        candidates=candidates,
         rejected=tuple(rejected),
         reason=reason,
         propensity=propensity,
@@ -232,4 +236,8 @@ def _reason(features: Features, pool: Sorted) -> str:
         return reasons.PINNED
     if not pool.capable:
         return reasons.NONE_CAPABLE
-    return reasons.ONLY_CANDIDATE if len(pool.capable) == 1 else reasons.LOWEST_COST
+    return reasons.ONLY_CANDIDATE if len(pool.servers) == 1 else reasons.LOWEST_COST
+
+
+def _all_but(backends: Container[str], named: Iterable[Named]) -> list[Named]:
+    return [one for one in named if one.backend not in backends]

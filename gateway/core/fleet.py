@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +74,11 @@ class Backend:
     def is_baseline(self) -> bool:
         """Whether it decodes without speculation."""
         return self.method == "none"
+
+    @property
+    def room(self) -> float:
+        """Tokens of prompt and answer that it takes."""
+        return math.inf if self.max_model_len is None else self.max_model_len
 
     @property
     def kind(self) -> tuple[object, ...]:

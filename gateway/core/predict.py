@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class Cell(NamedTuple):
     workload: str
     bin: int
     stratum: str
+
+
+_cell: Final = lru_cache(1024)(Cell)
+"""The same cell each time, made once."""
 
 
 def prompt_bin(tokens: float) -> int:
@@ -139,15 +144,14 @@ class Ask(NamedTuple):
 
 def ask(features: Features, classification: Classification) -> Ask:
     """A request as a prediction needs it, all likely classes kept: a doubtful label counts for little."""
-    tokens = features.prompt_chars / CHARS_PER_TOKEN
-    bin_, how = prompt_bin(tokens), stratum(features)
+    chars = features.prompt_chars
+    bin_, how = prompt_bin(chars / CHARS_PER_TOKEN), stratum(features)
     likely, total = [], 0.0
     for label, share in classification.weights.items():
         if share >= LIKELY:
-            likely.append((Cell(label, bin_, how), share))
+            likely.append((_cell(label, bin_, how), share))
             total += share
-    classes = tuple([(cell, share / total) for cell, share in likely])
-    return Ask(classes, None, features.prompt_chars, features.max_tokens)
+    return Ask(tuple([(cell, share / total) for cell, share in likely]), None, chars, features.max_tokens)
 
 
 class Home(NamedTuple):
@@ -205,7 +209,7 @@ def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float
     return Prediction(ttft, tpot, ttft + decode, harm)
 
 
-Expected = tuple[float, tuple[tuple[Cell, float], ...]]
+Expected = tuple[float, list[tuple[Cell, float]]]
 """Expected output tokens of a request: all, and the part of each likely cell."""
 
 
@@ -223,7 +227,7 @@ def weigh(request: Ask, lengths: Mapping[str, float], other: float) -> Expected:
         tokens = share * min(lengths.get(cell[0], other), most)
         parts.append((cell, tokens))
         total += tokens
-    return total, tuple(parts)
+    return total, parts
 
 
 def steps_of(model: ServerModel, expected: Expected) -> float:

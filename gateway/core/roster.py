@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from operator import is_
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core.selectors import rank
@@ -17,18 +18,22 @@ if TYPE_CHECKING:
     from gateway.core.selectors import Ranking
 
 
-class _Seen(NamedTuple):
-    """How the servers of a pool stood at the last decision.
+class Look(NamedTuple):
+    """How the servers of a pool stand.
 
     Attributes:
         standings: Of each, in order.
+        held: How many of them some requests are kept from, or all.
+        room: Tokens of prompt and answer that each of them takes.
         states: What they follow from.
         stale_after: What they were looked at with.
-        at: Monotonic seconds of the decision.
+        at: Monotonic seconds of the look.
         until: Monotonic seconds up to which no standing changes by time alone.
     """
 
     standings: list[Standing]
+    held: int
+    room: float
     states: Sequence[BackendState]
     stale_after: float
     at: float
@@ -44,24 +49,30 @@ class Pool:
         baselines: Places in the pool of those without speculation.
     """
 
-    __slots__ = ("_backends", "_rankings", "_seen", "baselines", "names", "positions")
+    __slots__ = ("_backends", "_places", "_rankings", "_room", "_seen", "baselines", "names", "positions")
 
     def __init__(self, backends: Sequence[Backend], target: str) -> None:
         """Pick the backends of a target; an empty name stands for all."""
         self.positions = tuple(at for at, one in enumerate(backends) if not target or one.target == target)
         self._backends = tuple(backends[at] for at in self.positions)
+        self._places = range(len(self.positions))
+        self._room = min([one.room for one in self._backends], default=math.inf)
         self.names = tuple(one.name for one in self._backends)
         self.baselines = tuple(at for at, one in enumerate(self._backends) if one.is_baseline)
-        self._rankings: dict[tuple[Selector, ...], Ranking] = {}
-        self._seen: _Seen | None = None
+        self._rankings: dict[int, tuple[tuple[Selector, ...], Ranking]] = {}
+        self._seen: Look | None = None
 
     def ranking(self, prefer: tuple[Selector, ...]) -> Ranking:
         """Ranks of the backends in a list of preferences; remembered, as a policy has few such lists."""
-        if (known := self._rankings.get(prefer)) is None:
-            known = self._rankings[prefer] = rank(prefer, self._backends)
-        return known
+        # By identity, as to hash such a list takes long; it is kept, so that no other gets its identity.
+        known = self._rankings.get(id(prefer))
+        if known is None:
+            equal = (ranking for other, ranking in [*self._rankings.values()] if other == prefer)
+            found = next(equal, None) or rank(prefer, self._backends)
+            known = self._rankings[id(prefer)] = prefer, found
+        return known[1]
 
-    def standings(self, states: Sequence[BackendState], now: float, stale_after: float) -> Sequence[Standing]:
+    def look(self, states: Sequence[BackendState], now: float, stale_after: float) -> Look:
         """How the servers of the pool stand.
 
         A request changes one of them; of the others what was found at the last decision is remembered. What
@@ -77,18 +88,29 @@ class Pool:
             states = [states[at] for at in self.positions]
         if seen is None or seen.stale_after != stale_after or now < seen.at:
             standings = [Standing(state, now, stale_after) for state in states]
-            until = min([one.until for one in standings], default=math.inf)
-            self._seen = _Seen(standings, states, stale_after, now, until)
-            return standings
-        standings, until, late = seen.standings.copy(), seen.until, now > seen.until
-        for at, same in enumerate(map(is_, states, seen.states)):
-            if not same or (late and now > standings[at].until):
-                one = standings[at] = Standing(states[at], now, stale_after)
+            held, until = sum([one.held for one in standings]), _earliest(standings)
+        else:
+            changed = [*compress(self._places, map(is_not, states, seen.states))]
+            late = now > seen.until
+            if late:
+                changed += [at for at, one in enumerate(seen.standings) if now > one.until]
+            elif not changed:
+                return seen
+            standings, held, until = seen.standings.copy(), seen.held, seen.until
+            for at in changed:
+                one = Standing(states[at], now, stale_after)
+                held += one.held - standings[at].held
                 until = min(until, one.until)
-        if late:
-            until = min([one.until for one in standings], default=math.inf)
-        self._seen = _Seen(standings, states, stale_after, now, until)
-        return standings
+                standings[at] = one
+            if late:
+                until = _earliest(standings)
+        self._seen = found = Look(standings, held, self._room, states, stale_after, now, until)
+        return found
+
+
+def _earliest(standings: Sequence[Standing]) -> float:
+    """Monotonic seconds up to which none of them changes by time alone."""
+    return min([one.until for one in standings], default=math.inf)
 
 
 _EMPTY: Final = Pool((), "")

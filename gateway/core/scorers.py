@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import exp, hypot, log
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.predict import Ask, prompt_of, steps_of, weigh
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from gateway.core.plan import Limits
     from gateway.core.predict import Home
-    from gateway.core.standing import Ranked, Standing
+    from gateway.core.standing import Standing
 
 HARM: Final = 1.0
 """What a second that others wait longer counts, in own seconds. Anything from 0.5 to 1.5 does."""
@@ -31,6 +31,7 @@ _LOGISTIC: Final = 1.702
 """Steepness at which the logistic distribution is like the normal one."""
 
 _MOST_EXPONENT: Final = 700.0
+_LEAST_CHANCE: Final = 1.0 / (1.0 + exp(_MOST_EXPONENT))
 
 ANYTHING: Final = Ask((), None, 0, None)
 """Stands for the request where nothing is predicted."""
@@ -41,30 +42,35 @@ class Costing:
     """What a scorer may look at: all candidates at once, so that a thousand of them take one call.
 
     Attributes:
-        candidates: Each with its rank in the route's preferences, 0 first.
+        servers: Those that can take the request.
+        ranks: The rank of each in the route's preferences, 0 first.
         ask: The request, for predictions.
         home: The server that holds the conversation so far in its prefix cache, if one does.
         limits: What the answer must keep.
     """
 
-    candidates: Sequence[Ranked]
+    servers: Sequence[Standing]
+    ranks: Sequence[int]
     ask: Ask = ANYTHING
     home: Home | None = None
     limits: Limits | None = None
 
-    def among(self, candidates: Sequence[Ranked]) -> Costing:
-        """The same with other candidates; ``replace`` takes four times as long."""
-        return Costing(candidates, self.ask, self.home, self.limits)
+    def among(self, places: Sequence[int]) -> Costing:
+        """The same with some of the candidates; ``replace`` takes four times as long."""
+        servers, ranks = self.servers, self.ranks
+        return Costing(
+            [servers[at] for at in places], [ranks[at] for at in places], self.ask, self.home, self.limits
+        )
 
 
 def preference(costing: Costing) -> list[float]:
     """Rank in the route's list: 0 for the first choice, 1 for the second."""
-    return [float(rank) for _, rank in costing.candidates]
+    return [*map(float, costing.ranks)]
 
 
 def load(costing: Costing) -> list[float]:
     """Requests on the server as a share of its in-flight limit: 0 idle, 1 at the limit."""
-    return [one.load for one, _ in costing.candidates]
+    return [one.load for one in costing.servers]
 
 
 def seconds(costing: Costing) -> list[float]:
@@ -73,25 +79,38 @@ def seconds(costing: Costing) -> list[float]:
     A server whose KV cache is nearly full costs up to infinity more. The server that has the conversation in
     its prefix cache computes only what is new, and is left only for a gain that is more than noise.
     """
-    ask, home = costing.ask, costing.home
-    limits = costing.limits if costing.limits is not None and costing.limits.any else None
+    home = costing.home
+    costs = _seconds(costing.servers, costing.ask, costing.limits, 0.0)
+    if home is not None:
+        for at, one in enumerate(costing.servers):
+            if one.name == home.backend:
+                costs[at] = STAY * _seconds([one], costing.ask, costing.limits, home.tokens)[0]
+    return costs
+
+
+def _seconds(servers: Sequence[Standing], ask: Ask, limits: Limits | None, cached: float) -> list[float]:
+    """What each server costs if it has so many tokens of the prompt in its prefix cache."""
+    if limits is not None and not limits.any:
+        limits = None
     costs = []
-    lengths: object = None
-    for one, _ in costing.candidates:
+    # Servers of one target share the lengths of answers, and replicas how much of a draft is accepted.
+    lengths = accepts = others = None
+    for one in servers:
         model = one.model
-        if model.output_tokens is not lengths:  # servers of one target share them
-            lengths = model.output_tokens
-            expected = weigh(ask, model.output_tokens, model.other_output_tokens)
-            prompt = prompt_of(model, ask)
-        at_home = home is not None and home.backend == one.name
-        left = prompt if home is None or not at_home else max(0.0, prompt - home.tokens)
-        steps, (start, prompt_token, step, harm_step, harm_prompt_token) = steps_of(model, expected), one.pace
-        own, harm = start + left * prompt_token + steps * step, steps * harm_step + left * harm_prompt_token
-        cost = own + HARM * harm if harm > 0.0 else own
+        if model.output_tokens is not lengths:
+            lengths, accepts = model.output_tokens, None
+            expected = weigh(ask, lengths, model.other_output_tokens)
+            prompt = max(0.0, prompt_of(model, ask) - cached)
+        if model.steps_per_token is not accepts or model.other_steps_per_token != others:
+            accepts, others = model.steps_per_token, model.other_steps_per_token
+            steps = steps_of(model, expected)
+        start, prompt_token, step, harm_step, harm_prompt_token = one.paced or one.pace
+        ttft, decode = start + prompt * prompt_token, steps * step
+        harm = steps * harm_step + prompt * harm_prompt_token
+        cost = ttft + decode + HARM * harm if harm > 0.0 else ttft + decode
         if limits is not None:
-            cost += _missed(one, start + left * prompt_token, steps * step, expected[0], limits)
-        cost *= one.cache_price
-        costs.append(cost * STAY if at_home else cost)
+            cost += _missed(one, ttft, decode, expected[0], limits)
+        costs.append(cost * one.cache_price)
     return costs
 
 
@@ -101,12 +120,11 @@ def _missed(one: Standing, ttft: float, decode: float, tokens: float, limits: Li
     A draft that keeps the limit in the mean misses it for the requests it has bad luck with; without a draft
     every token takes as long as every other.
     """
-    missed = 0.0
-    if limits.tpot is not None and tokens:
-        used, spread = decode / (tokens * limits.tpot), math.hypot(one.model.request_spread, _STEP_SPREAD)
-        own = _chance_above_one(used, spread)
-        missed += own
-        if one.queue and own:
+    missed, tpot = 0.0, limits.tpot
+    if tpot is not None and tokens:
+        used, spread = decode / (tokens * tpot), hypot(one.model.request_spread, _STEP_SPREAD)
+        missed = own = _chance_above_one(used, spread)
+        if own and one.queue:
             missed += one.queue * (own - _chance_above_one(used * one.relief, spread))
     if limits.ttft is not None and ttft > limits.ttft:
         missed += 1.0
@@ -120,7 +138,8 @@ def _chance_above_one(mean: float, spread: float) -> float:
     """
     if mean <= 0.0:
         return 0.0
-    return 1.0 / (1.0 + math.exp(min(_MOST_EXPONENT, -_LOGISTIC * math.log(mean) / spread)))
+    exponent = -_LOGISTIC * log(mean) / spread
+    return 1.0 / (1.0 + exp(exponent)) if exponent < _MOST_EXPONENT else _LEAST_CHANCE
 
 
 SCORERS: Final[Mapping[str, Callable[[Costing], list[float]]]] = {

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core import reasons
 from gateway.core.filters import incapable as incapable_of
 from gateway.core.filters import least_tokens
 from gateway.core.selectors import Ranking
-from gateway.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gateway.core.features import Features
     from gateway.core.policy import Route
-    from gateway.core.standing import Ranked, Standing
+    from gateway.core.roster import Look
+    from gateway.core.standing import Standing
+
+
+_PINNED: Final = Ranking((0,), unnamed=1)
 
 
 # A tuple, as there is one for each backend that is out, which may be a thousand.
@@ -32,77 +36,89 @@ class Rejected(NamedTuple):
     detail: str
 
 
-@value(frozen=True, slots=True)
-class Sorted:
+@lru_cache(1 << 14)
+def _not_named(backend: str, route: str) -> Rejected:
+    """Said of the same ones at each request, which may be a thousand."""
+    return Rejected(backend, reasons.NOT_PREFERRED, f"route {route} does not name it")
+
+
+class Sorted(NamedTuple):
     """A pool sorted out.
 
     Attributes:
-        incapable: Those that are kept from it by the request alone; they are among the rejected, too.
+        servers: Those that can take the request.
+        ranks: The place of each in the route's preferences.
+        capable: False where no other is left than those that are kept from it by the request alone; they are
+            among the rejected, too.
     """
 
-    capable: list[Ranked]
-    incapable: list[Ranked]
-    rejected: list[Rejected]
+    servers: Sequence[Standing]
+    ranks: Sequence[int]
+    rejected: Sequence[Rejected]
+    capable: bool
 
 
 def sort_out(
-    servers: Sequence[Standing],
-    ranking: Ranking,
-    ranks: Sequence[int],
-    features: Features,
-    route: Route,
-    now: float,
+    look: Look, ranking: Ranking, ranks: Sequence[int], features: Features, route: Route, now: float
 ) -> Sorted:
     """Sort a pool out; ``ranks`` are those under its present load."""
-    capable: list[Ranked] = []
-    incapable: list[Ranked] = []
+    servers, pin, unnamed, tokens = (
+        look.standings,
+        features.hints.backend,
+        ranking.unnamed,
+        least_tokens(features),
+    )
+    if pin is None and not look.held and tokens <= look.room and unnamed not in ranks:
+        return Sorted(servers, ranks, (), capable=True)
+    capable: list[int] = []
+    incapable: list[int] = []
     rejected: list[Rejected] = []
-    pin = features.hints.backend
     if pin is not None:
-        rejected = [
-            Rejected(one.name, reasons.NOT_PINNED, f"the caller chose {pin}")
-            for one in servers
-            if one.name != pin
-        ]
+        words = f"the caller chose {pin}"
+        rejected = [Rejected(one.name, reasons.NOT_PINNED, words) for one in servers if one.name != pin]
         servers = [one for one in servers if one.name == pin]
-        ranking, ranks = Ranking((0,), unnamed=1), (0,)
-    unnamed, detail, tokens = ranking.unnamed, f"route {route.name} does not name it", least_tokens(features)
-    for one, idle, rank in zip(servers, ranking.ranks, ranks, strict=True):
-        if rank == unnamed:
-            if idle == unnamed:
-                rejected.append(Rejected(one.name, reasons.NOT_PREFERRED, detail))
+        ranking, ranks, unnamed = _PINNED, _PINNED.ranks, _PINNED.unnamed
+    for at, one in enumerate(servers):
+        if ranks[at] == unnamed:
+            if ranking.ranks[at] == unnamed:
+                rejected.append(_not_named(one.name, route.name))
             else:
                 full = f"{one.state.in_flight} requests in flight, more than route {route.name} lets it have"
                 rejected.append(Rejected(one.name, reasons.FULL, full))
         elif one.out:
             rejected.append(Rejected(one.name, *one.out))
-        elif (tokens > one.most_tokens or one.picky) and (unable := incapable_of(one.state, features, now)):
+        elif (tokens > one.room or one.picky) and (unable := incapable_of(one.state, features, now)):
             rejected.append(Rejected(one.name, *unable))
-            incapable.append((one, rank))
+            incapable.append(at)
         else:
-            capable.append((one, rank))
-    return Sorted(capable, incapable, rejected)
+            capable.append(at)
+    places = capable or incapable
+    return Sorted([servers[at] for at in places], [ranks[at] for at in places], rejected, bool(capable))
 
 
 def baselines_of(
-    servers: Sequence[Standing],
+    look: Look,
     ranking: Ranking,
     ranks: Sequence[int],
     features: Features,
     route: Route,
     places: Iterable[int],
     now: float,
-) -> list[Ranked]:
-    """The baselines that may be measured: those that can take the request.
+) -> list[int]:
+    """Places of the baselines that may be measured: those that can take the request.
 
     A route's own share goes to any, what is due for the measure of speed-up to those that the route names.
     """
     if features.hints.backend is not None:
         return []
+    if not route.baseline_share:
+        places = [at for at in places if ranks[at] != ranking.unnamed]
+    servers, tokens = look.standings, least_tokens(features)
+    if not look.held and tokens <= look.room:
+        return [*places]
     return [
-        (servers[at], ranks[at])
+        at
         for at in places
-        if (route.baseline_share or ranks[at] != ranking.unnamed)
-        and not servers[at].out
-        and not incapable_of(servers[at].state, features, now)
+        if not (one := servers[at]).out
+        and not ((tokens > one.room or one.picky) and incapable_of(one.state, features, now))
     ]

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from gateway.core.fleet import BackendState
     from gateway.core.predict import Pace
 
-    Ranked = tuple["Standing", int]
-    """A server with its rank in a route's preferences."""
-
 _UNKNOWN: Final = ServerModel()
 
 FULL_CACHE: Final = 0.8
@@ -41,13 +38,15 @@ class Standing:
         load: ... as a share of its in-flight limit: 0 idle, 1 at the limit.
         cache_price: What seconds on it count: 1, and up to infinity where its KV cache is nearly full.
         out: Reason code and words why it cannot take any request, or None.
-        most_tokens: Tokens of prompt and answer that it takes.
+        room: Tokens of prompt and answer that it takes.
         picky: Whether it refuses some requests for other reasons than their length.
+        held: Whether some requests are kept from it for other reasons than their length, or all.
+        paced: Its :attr:`pace`, once that was asked for.
     """
 
     __slots__ = (
-        "_doubt", "_pace", "_relief", "cache_price", "configuration", "load", "model", "most_tokens", "name",
-        "out", "picky", "queue", "state", "until",
+        "_doubt", "_relief", "cache_price", "configuration", "held", "load", "model", "name", "out", "paced",
+        "picky", "queue", "room", "state", "until",
     )  # fmt: skip
 
     def __init__(self, state: BackendState, now: float, stale_after: float) -> None:
@@ -58,32 +57,34 @@ class Standing:
             now: Monotonic seconds.
             stale_after: Age in seconds beyond which its scraped load is ignored.
         """
-        backend, scraped = state.backend, state.load
+        backend, scraped, breaker = state.backend, state.load, state.breaker
         self.state = state
         self.name = backend.name
         self.model = state.model or _UNKNOWN
         self.configuration = backend.method if state.model is None else state.model.fingerprint
         self.queue = state.queue(now, stale_after)
         self.load = self.queue / backend.max_in_flight
-        used = 0.0 if scraped is None or scraped.kv_usage is None else scraped.kv_usage
-        self.cache_price = 1.0 + max(0.0, used - FULL_CACHE) / max(1e-3, 1.0 - used)
+        self.cache_price = 1.0
+        if scraped is not None and scraped.kv_usage is not None and scraped.kv_usage > FULL_CACHE:
+            self.cache_price += (scraped.kv_usage - FULL_CACHE) / max(1e-3, 1.0 - scraped.kv_usage)
         self.out = unavailable(state, now)
-        self.most_tokens = math.inf if backend.max_model_len is None else backend.max_model_len
+        self.room = backend.room
         self.picky = bool(backend.refuses or state.refused)
-        if max(state.back_at, state.breaker.warm_at) > now:
+        self.held = self.picky or self.out is not None
+        if breaker.until > now or state.retry_at > now or breaker.warm_at > now:
             self.until = -math.inf  # words and limits that follow the clock
         else:
             goes_stale = math.inf if scraped is None else scraped.at + stale_after
             self.until = goes_stale if now <= goes_stale else math.inf
-        self._pace: Pace | None = None
+        self.paced: Pace | None = None
         self._doubt = self._relief = 0.0
 
     @property
     def pace(self) -> Pace:
         """How a request's time on it follows from its prompt and its steps."""
-        if self._pace is None:
-            self._pace = pace(self.model, self.queue)
-        return self._pace
+        if self.paced is None:
+            self.paced = pace(self.model, self.queue)
+        return self.paced
 
     @property
     def doubt(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core import reasons
@@ -168,7 +169,7 @@ def _choice(decision: Decision | NoCandidate) -> Choice:
             decision.route, None, decision.kind, None, {}, [], rejected, beyond, 0,
             decision.policy_revision, decision.fleet_revision,
         )  # fmt: skip
-    candidates = decision.candidates[:CANDIDATES]
+    candidates = [*islice(decision.candidates, CANDIDATES)]
     scorers = candidates[0].scorers
     names = [scorer.name for scorer in scorers]
     return Choice(
@@ -192,7 +193,7 @@ def _states(record: Record) -> list[State]:
     decision = record.decision
     named = {each.backend for each in decision.rejected[:CANDIDATES]}
     if isinstance(decision, Decision):
-        named.update(each.backend for each in decision.candidates[:CANDIDATES])
+        named.update(each.backend for each in islice(decision.candidates, CANDIDATES))
     if record.snapshot is None or not named:
         return []
     return [_state(state, record.decided) for state in record.snapshot.states if state.backend.name in named]

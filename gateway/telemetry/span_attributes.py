@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ from gateway.telemetry.failures import error_type
 from gateway.telemetry.otlp import Key, written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gateway.core.decide import Candidate, Rejected
     from gateway.core.outcome import Attempt, Record
     from gateway.telemetry.otlp import Value
@@ -86,7 +89,7 @@ def route(record: Record) -> bytes:
     ]
     if isinstance(decision, Decision):
         reason, service, shadow = decision.reason, decision.service, decision.shadow
-        parts += (_propensity(decision.propensity), _candidates(decision.candidates[:_MAX_CANDIDATES]))
+        parts += (_propensity(decision.propensity), _candidates(islice(decision.candidates, _MAX_CANDIDATES)))
     else:
         reason = decision.kind
     if decision.rejected:
@@ -124,7 +127,7 @@ def _route(  # noqa: PLR0913, PLR0917 - each is a part of the key
     })  # fmt: skip
 
 
-def _candidates(candidates: tuple[Candidate, ...]) -> bytes:
+def _candidates(candidates: Iterable[Candidate]) -> bytes:
     return _candidates_of([b"%b=%.4g" % (_bytes(each.backend), each.cost) for each in candidates])
 
 

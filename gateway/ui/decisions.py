@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core import reasons
@@ -73,7 +74,7 @@ class _Kept(NamedTuple):
 
 def _kept(record: Record) -> _Kept:
     decision, outcome = record.decision, record.outcome
-    first = decision.candidates[:2] if isinstance(decision, Decision) else ()
+    first = (*islice(decision.candidates, 2),) if isinstance(decision, Decision) else ()
     return _Kept(
         record.started_unix_ns, record.request_id, record.classification.label,
         record.classification.confidence, record.backend, record.method,

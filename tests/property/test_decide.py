@@ -10,13 +10,20 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from gateway.core import reasons
+from gateway.core import predict, reasons
 from gateway.core.breaker import Breaker
+from gateway.core.classify import Classification
+from gateway.core.curve import affine
 from gateway.core.decide import Decision, Draw, NoCandidate, decide
 from gateway.core.filters import incapable, unavailable
-from gateway.core.policy import Route, Selector, WeightedScorer
+from gateway.core.fleet import Guide
+from gateway.core.plan import Limits
+from gateway.core.policy import AUTO, CANARY, Learning, Route, Selector, WeightedScorer
+from gateway.core.predict import SAMPLED, Cell, ServerModel
+from gateway.core.scorers import Costing, seconds
 from gateway.core.selectors import selects
-from tests.factories import ANY, classification, features, load, policy, route, snapshot, state
+from gateway.core.standing import Standing
+from tests.factories import ANY, TARGET, classification, features, load, policy, route, snapshot, state
 
 if TYPE_CHECKING:
     from gateway.core.fleet import BackendState
@@ -237,6 +244,75 @@ def test_the_share_of_the_baseline_only_moves_baselines_forward(
     assert [x for x in order(explored) if x not in baselines] == [
         x for x in order(usual) if x not in baselines
     ]
+
+
+LENGTHS = ({"math": 100.0}, {"math": 400.0, "code": 50.0})
+ACCEPTS: tuple[dict[Cell, float], ...] = (
+    {},
+    {Cell("math", 0, SAMPLED): 0.3},
+    {Cell("code", 0, SAMPLED): 0.5},
+)
+MODELS = st.builds(
+    ServerModel,
+    fingerprint=st.sampled_from("xyz"),
+    steps_per_token=st.sampled_from(ACCEPTS),
+    other_steps_per_token=st.sampled_from([0.4, 1.0]),
+    step_seconds=st.sampled_from([affine(0.02, 1.0), affine(0.01, 3.0)]),
+    output_tokens=st.sampled_from(LENGTHS),
+    spread=st.just({"math": 0.3}),
+    measured=st.sampled_from([0.0, 100.0]),
+)
+LIKELY = Classification("math", 0.7, "model:m", {"math": 0.7, "code": 0.3})
+
+
+@given(st.lists(st.tuples(MODELS, st.integers(0, 9)), min_size=1, max_size=6), st.booleans(), st.booleans())
+def test_what_a_server_is_predicted_to_take_does_not_depend_on_the_others(
+    servers: list[tuple[ServerModel, int]], at_home: bool, limited: bool
+) -> None:
+    states = [
+        state(name, model=model, in_flight=busy)
+        for name, (model, busy) in zip("abcdef", servers, strict=False)
+    ]
+    standings = [Standing(one, NOW, 15.0) for one in states]
+    request = predict.ask(features(prompt_chars=4000), LIKELY)
+    home = predict.Home(states[-1].backend.name, 300.0) if at_home else None
+    limits = Limits(ttft=0.05, tpot=0.01) if limited else None
+    together = seconds(Costing(standings, [0] * len(standings), request, home, limits))
+    assert together == [seconds(Costing([one], [0], request, home, limits))[0] for one in standings]
+
+
+CHANGES = st.lists(st.none() | STATES, min_size=3, max_size=3)
+"""What becomes of each of three servers; None where it stays as it was."""
+
+
+@given(
+    st.lists(st.tuples(CHANGES, DRAWS, st.floats(0.0, 20.0)), min_size=1, max_size=4), ROUTES,
+    st.sampled_from([Learning(), Learning(CANARY, 0.5), Learning(AUTO, 1.0, explore=0.4)]),
+    st.lists(MODELS, min_size=3, max_size=3),
+)  # fmt: skip
+def test_what_earlier_decisions_have_seen_changes_none(
+    steps: list[tuple[list[dict[str, Any] | None], Draw, float]],
+    by: Route,
+    learning: Learning,
+    models: list[ServerModel],
+) -> None:
+    methods = ("none", "mtp", "mtp")
+    states = [
+        state(name, method=how, model=one) for name, how, one in zip("abc", methods, models, strict=True)
+    ]
+    first = snapshot(*states, guide=Guide(explorable=frozenset({"math"})))
+    rules, now = policy(by, learning=learning), NOW
+    for changes, draw, later in ([[None] * 3, Draw(0.5, 0.5), 0.0], *steps):
+        for at, change in enumerate(changes):
+            if change is not None:
+                model = states[at].model
+                states[at] = state(
+                    "abc"[at], model=model, **change | {"method": methods[at], "target": TARGET}
+                )
+        now += later
+        seen, fresh = replace(first, states=tuple(states)), snapshot(*states, guide=first.guide)
+        found, anew = (decide(features(), LIKELY, one, rules, draw, now) for one in (seen, fresh))
+        assert found == anew
 
 
 STEPS = 60

@@ -66,7 +66,8 @@ def drive(
     for number in range(requests):
         kind = KINDS[number % len(KINDS)]
         ask = Ask(((Cell(kind, 0, SAMPLED), 1.0),), 60, 240, TOKENS)
-        costing = Costing([(Standing(state(name, model=models[name]), now, 15.0), 0) for name in ARMS], ask)
+        servers = [Standing(state(name, model=models[name]), now, 15.0) for name in ARMS]
+        costing = Costing(servers, [0] * len(servers), ask)
         draw = Draw.nth(number)
         found = learned(costing, draw, 3, SHARE if kind in purse.explorable() else 0.0, draw.explore)
         first = found.candidates[0]

@@ -96,6 +96,7 @@ def test_the_baseline_keeps_its_share() -> None:
     assert names(decision)[0] == "slow"
     assert isinstance(decision, Decision)
     assert (decision.reason, decision.propensity) == (reasons.BASELINE_SHARE, 0.05)
+    assert decision.lost == 0.0, "it did not go there to explore"
 
 
 @pytest.mark.parametrize("explore", [0.0, 0.999])
@@ -120,6 +121,8 @@ def test_a_small_share_goes_to_what_may_be_better() -> None:
     assert decision.candidates[0].backend == "rival"
     assert decision.reason == reasons.EXPLORES
     assert decision.propensity == pytest.approx(0.98 * 0.04, rel=0.05)
+    assert decision.lost == pytest.approx(decision.candidates[0].cost - decision.candidates[1].cost)
+    assert decision.lost > 0.0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.core import reasons
-from gateway.core.choice import Candidate
+from gateway.core.candidates import Candidate
 from gateway.core.decide import Decision
 from gateway.core.hindsight import regained, regained_by
 from gateway.core.outcome import Outcome, Usage

@@ -57,18 +57,18 @@ def test_ranks_are_worked_out_once() -> None:
 def test_a_server_is_looked_at_again_only_where_its_state_is_another() -> None:
     pool = Roster(BACKENDS).pool(TARGET)
     states = [state("a"), state("x"), state("b")]
-    before = pool.standings(states, 1.0, 15.0)
+    before = pool.look(states, 1.0, 15.0).standings
     assert [one.name for one in before] == ["a", "b"]
-    after = pool.standings([states[0], states[1], state("b", in_flight=3)], 2.0, 15.0)
+    after = pool.look([states[0], states[1], state("b", in_flight=3)], 2.0, 15.0).standings
     assert after[0] is before[0]
     assert (before[1].queue, after[1].queue) == (0.0, 3.0)
-    assert pool.standings(states, 2.0, 1.0)[0] is not before[0], "another age at which load is ignored"
+    assert pool.look(states, 2.0, 1.0).standings[0] is not before[0], "another age at which load is ignored"
 
 
 def test_load_that_goes_stale_is_no_longer_believed_though_no_state_changed() -> None:
     pool = Roster(BACKENDS[:1]).pool(TARGET)
     states = (state("a", in_flight=1, load=load(running=9, at=10.0)),)
-    queues = [pool.standings(states, now, 15.0)[0].queue for now in (10.0, 25.0, 25.1, 60.0, 20.0)]
+    queues = [pool.look(states, now, 15.0).standings[0].queue for now in (10.0, 25.0, 25.1, 60.0, 20.0)]
     assert queues == [9.0, 9.0, 1.0, 1.0, 9.0]
 
 
@@ -98,6 +98,8 @@ def test_what_is_remembered_is_what_a_new_look_would_find(
 ) -> None:
     pool = Roster(BACKENDS[:1]).pool(TARGET)
     for now, which in looks:
-        (found,) = pool.standings(states[which : which + 1], now, 15.0)
+        look = pool.look(states[which : which + 1], now, 15.0)
+        (found,) = look.standings
         fresh = Standing(states[which], now, 15.0)
         assert (found.queue, found.out, found.load) == (fresh.queue, fresh.out, fresh.load)
+        assert look.held == fresh.held

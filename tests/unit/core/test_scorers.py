@@ -19,7 +19,9 @@ NOW, STALE_AFTER = 100.0, 15.0
 
 
 def cost(scorer: str, *candidates: tuple[BackendState, int]) -> list[float]:
-    return SCORERS[scorer](Costing([(Standing(one, NOW, STALE_AFTER), rank) for one, rank in candidates]))
+    return SCORERS[scorer](
+        Costing([Standing(one, NOW, STALE_AFTER) for one, _ in candidates], [rank for _, rank in candidates])
+    )
 
 
 def load_cost(one: BackendState) -> float:
@@ -58,8 +60,8 @@ SLOW = ServerModel(other_steps_per_token=1.0, step_seconds=(0.02, 0.02, 0.021, 0
 
 
 def seconds(*states: BackendState, home: Home | None = None) -> list[float]:
-    candidates = [(Standing(one, NOW, STALE_AFTER), 0) for one in states]
-    return SCORERS["seconds"](Costing(candidates, ONE, home))
+    servers = [Standing(one, NOW, STALE_AFTER) for one in states]
+    return SCORERS["seconds"](Costing(servers, [0] * len(servers), ONE, home))
 
 
 def test_seconds_are_completion_and_harm_at_the_load_of_the_moment() -> None:
@@ -97,8 +99,8 @@ def test_a_conversation_stays_with_its_cache_unless_the_gain_is_clear() -> None:
 
 
 def priced(limits: Limits, *states: BackendState) -> list[float]:
-    candidates = [(Standing(one, NOW, STALE_AFTER), 0) for one in states]
-    return SCORERS["seconds"](Costing(candidates, ONE, None, limits))
+    servers = [Standing(one, NOW, STALE_AFTER) for one in states]
+    return SCORERS["seconds"](Costing(servers, [0] * len(servers), ONE, None, limits))
 
 
 def test_an_answer_that_would_miss_its_limits_has_a_price() -> None:

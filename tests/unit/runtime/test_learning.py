@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.core import reasons
-from gateway.core.choice import Candidate
+from gateway.core.candidates import Candidate
 from gateway.core.classes import DEFAULT, ServiceClass
 from gateway.core.classify import Classification
 from gateway.core.decide import Decision
