@@ -98,7 +98,7 @@ class Pool:
                 return seen
             standings, held, until = seen.standings.copy(), seen.held, seen.until
             for at in changed:
-                one = Standing(states[at], now, stale_after)
+                one = Standing(states[at], now, stale_after, standings[at])
                 held += one.held - standings[at].held
                 until = min(until, one.until)
                 standings[at] = one

@@ -41,21 +41,25 @@ class Standing:
         room: Tokens of prompt and answer that it takes.
         picky: Whether it refuses some requests for other reasons than their length.
         held: Whether some requests are kept from it for other reasons than their length, or all.
-        paced: Its :attr:`pace`, once that was asked for.
+        paces: By requests on it, as far as they were asked for while its model was the same.
+        paced: Its :attr:`pace`, if that is among them.
     """
 
     __slots__ = (
         "_doubt", "_relief", "cache_price", "configuration", "held", "load", "model", "name", "out", "paced",
-        "picky", "queue", "room", "state", "until",
+        "paces", "picky", "queue", "room", "state", "until",
     )  # fmt: skip
 
-    def __init__(self, state: BackendState, now: float, stale_after: float) -> None:
+    def __init__(
+        self, state: BackendState, now: float, stale_after: float, before: Standing | None = None
+    ) -> None:
         """Look at a server.
 
         Args:
             state: What is known of it.
             now: Monotonic seconds.
             stale_after: Age in seconds beyond which its scraped load is ignored.
+            before: How it stood at the last look, whose paces are taken over while its model is the same.
         """
         backend, scraped, breaker = state.backend, state.load, state.breaker
         self.state = state
@@ -76,14 +80,15 @@ class Standing:
         else:
             goes_stale = math.inf if scraped is None else scraped.at + stale_after
             self.until = goes_stale if now <= goes_stale else math.inf
-        self.paced: Pace | None = None
+        self.paces: dict[float, Pace] = before.paces if before and before.model is self.model else {}
+        self.paced = self.paces.get(self.queue)
         self._doubt = self._relief = 0.0
 
     @property
     def pace(self) -> Pace:
         """How a request's time on it follows from its prompt and its steps."""
         if self.paced is None:
-            self.paced = pace(self.model, self.queue)
+            self.paced = self.paces[self.queue] = pace(self.model, self.queue)
         return self.paced
 
     @property

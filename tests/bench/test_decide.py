@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from dataclasses import replace
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,6 +120,22 @@ def test_decide_by_what_was_learnt(benchmark: BenchmarkFixture, backends: int, r
     rules = policy(route(prefer=(ANY,)), learning=Learning(AUTO, 1.0, explore=0.03))
     service = INTERACTIVE if roles else None
     found = benchmark(decide, features(), LIKELY, seen, rules, Draw(0.5, 0.5), NOW, None, service)
+    assert isinstance(found, Decision)
+
+
+@pytest.mark.parametrize("backends", [8, 100, 1000])
+def test_decide_in_service(benchmark: BenchmarkFixture, backends: int) -> None:
+    """Since the last decision one server has got a request more, and another has answered one."""
+    first = learnt(backends, roles=False)
+    states, fleets = list(first.states), []
+    for number in range(256):
+        for at, change in ((number, 1), (number + backends // 2, -1)):
+            one = states[at % backends]
+            states[at % backends] = one.counted(max(0, one.in_flight + change), one.since_load, one.breaker)
+        fleets.append(replace(first, states=tuple(states)))
+    seen, rules = cycle(fleets), policy(route(prefer=(ANY,)), learning=Learning(AUTO, 1.0, explore=0.03))
+    request = features()
+    found = benchmark(lambda: decide(request, LIKELY, next(seen), rules, Draw(0.5, 0.5), NOW))
     assert isinstance(found, Decision)
 
 

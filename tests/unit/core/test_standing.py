@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,16 @@ def test_what_follows_from_a_state_is_worked_out_once() -> None:
     assert one.pace == pace(MODEL, 1.0)
     assert [one.relief, one.relief] == [0.5, 0.5]
     assert one.doubt == one.doubt == pytest.approx(math.hypot(0.3 / 2.0, 0.8 * 3.0 / 10.0))
+
+
+def test_paces_are_kept_while_the_model_is_the_same() -> None:
+    one = Standing(state(in_flight=1, model=MODEL), 0.0, 15.0)
+    pace_of_one = one.pace
+    two = Standing(state(in_flight=2, model=MODEL), 0.0, 15.0, one)
+    assert two.pace == pace(MODEL, 2.0)
+    assert Standing(state(in_flight=1, model=MODEL), 0.0, 15.0, two).pace is pace_of_one
+    other = replace(MODEL, prefill_seconds=1.0)
+    assert Standing(state(in_flight=1, model=other), 0.0, 15.0, two).pace == pace(other, 1.0)
 
 
 def test_replicas_have_one_configuration() -> None:
