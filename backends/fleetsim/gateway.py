@@ -297,6 +297,7 @@ class GatewayRouter:
                 if isinstance(told, _Told) and told.at >= 0.0 and one.steps - told.steps >= LEAST_STEPS:
                     self._tell(told, one, None)
         if self._learns:
+            self.learner.count(dict(zip(self._names, map(float, view.in_flight), strict=True)), now)
             self._publish(now)
         if self._planner is not None and now - self._planned >= PLAN_SECONDS:
             self._planned = now

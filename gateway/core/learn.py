@@ -46,6 +46,9 @@ _LEAST_DECODING: Final = 0.2
 AT_A_TIME: Final = 64
 """Servers whose models are made anew at each publication: a tenth of a millisecond each."""
 
+_OF_LATE: Final = 20.0
+"""Seconds over which the usual number of requests on a server is taken: about as long as answers take."""
+
 _FORGET: Final = 0.2
 """Share of a server's evidence that outlives a change of its speed or a restart."""
 
@@ -65,6 +68,8 @@ class _Server:
     residual: float = 0.0
     residuals: float = 0.0
     seen: float = 0.0
+    usual: float | None = None
+    counted: float = 0.0
     steps: Sequence[float] = ()
     model: ServerModel = field(default_factory=ServerModel)
 
@@ -195,6 +200,14 @@ class Learner:
         )
         lengths.steps(sample.backend, steps)
 
+    def count(self, queues: Mapping[str, float], now: float) -> None:
+        """Take in how many requests servers have. Meant to be called about once a second."""
+        for backend, queue in queues.items():
+            if (server := self._servers.get(backend)) is not None:
+                share = -math.expm1((server.counted - now) / _OF_LATE)
+                before = queue if server.usual is None else server.usual
+                server.usual, server.counted = before + share * (queue - before), now
+
     def publish(self, now: float) -> Mapping[str, ServerModel]:
         """What is known at a time, by backend. Meant to be called about once a second."""
         families: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
@@ -268,6 +281,7 @@ class Learner:
             other_output_tokens=lengths.other,
             prompt_tokens=lengths.prompt_tokens,
             mean_steps=lengths.mean_steps(backend),
+            usual=server.usual,
             max_running=arm.max_running,
             chars_per_token=lengths.chars_per_token,
             evidence=accepted.evidence,

@@ -29,6 +29,9 @@ START_STEPS: Final = 1.5
 CHARS_PER_TOKEN: Final = 4.0
 """Characters in a token until requests have told."""
 
+_RETURNS: Final = 0.5
+"""Part of the way that the load of a server goes back to its usual one while a request is answered."""
+
 LIKELY: Final = 0.05
 """Class probability below which a class does not count in a prediction."""
 
@@ -82,6 +85,7 @@ class ServerModel:
         other_output_tokens: The same for workloads that are not known.
         prompt_tokens: Mean prompt tokens that are computed, by workload.
         mean_steps: Decode steps of a mean request of the traffic it gets, for what waiting costs.
+        usual: Requests on it in the mean of late; None where nobody counts.
         max_running: Requests the engine batches; more wait.
         chars_per_token: Of prompts.
         evidence: Weight of the requests behind each workload's acceptance, in requests, discounted.
@@ -104,6 +108,7 @@ class ServerModel:
     other_output_tokens: float = 300.0
     prompt_tokens: Mapping[str, float] = field(default_factory=dict)
     mean_steps: float = 150.0
+    usual: float | None = None
     max_running: int = 256
     chars_per_token: float = CHARS_PER_TOKEN
     evidence: Mapping[str, float] = field(default_factory=dict)
@@ -185,13 +190,14 @@ class Prediction(NamedTuple):
 def predict(model: ServerModel, request: Ask, queue: float, cached_tokens: float = 0.0) -> Prediction:
     """How long a request takes on a server, and how much longer the others there do.
 
-    With n = ``queue`` others, L output tokens, K = L · E[1/τ] steps, s(n) seconds a step, f the ``stretch``
+    With n others, L output tokens, K = L · E[1/τ] steps, s(n) seconds a step, f the ``stretch``
     by prompts computed beside, and u prompt tokens to compute at p seconds each:
     TTFT = wait + (u·p + c·s(n+1))·f; completion = TTFT + K·s(n+1)·f;
     harm = h·(K·s(n+1) + u·p)·f + (1 + h)·n·u·p·f. Its prompt holds up everybody in the batch; and all of the
     server's time that it takes keeps the others there for longer, with whom steps are longer, by the share
     e = n·(s(n+1) - s(n)) / s(n+1), or ``crowding`` / s(n+1) where that is known. Who is held up holds up
-    others in turn: h = e + e² + e³, no further terms, as near saturation e is mostly noise.
+    others in turn: h = e + e² + e³, no further terms, as near saturation e is mostly noise. A request stays
+    for long, so that n is not the queue that it finds, but halfway from there to the server's ``usual`` one.
 
     Args:
         model: The server.
@@ -271,17 +277,16 @@ def pace(model: ServerModel, queue: float) -> Pace:
         model: The server.
         queue: Requests on it, the one asked about not counted.
     """
-    table, whole, wait = model.step_seconds, int(queue), 0.0
-    if whole == queue and whole < model.max_running and whole < len(table) - 1:
-        batch, now, then = queue, table[whole], table[whole + 1]
-    else:
-        batch = min(queue, model.max_running - 1.0)
-        now, then = model.step(batch), model.step(batch + 1.0)
-        # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
-        wait = (queue - batch) * model.mean_steps * then / model.max_running
-    stretch, crowding = model.stretch, model.crowding
-    slower = batch * (then - now) if crowding is None else crowding[min(int(batch), len(crowding) - 1)]
-    held = slower / then if then else 0.0
+    most = model.max_running - 1.0
+    batch = met = min(most, queue)
+    held = _held(model, batch)
+    if model.usual is not None:
+        met = min(most, batch + _RETURNS * (model.usual - batch))
+        # A cliff that is near now is one, however far from it the server usually is.
+        held = max(held, _held(model, met))
+    then, stretch = model.step(met + 1.0), model.stretch
+    # Those that wait get in as those that run leave: batch / (steps · seconds) a second.
+    wait = (queue - batch) * model.mean_steps * then / model.max_running
     often = min(1.0, max(0.0, held))
     lost = held + often**2 + often**3
     step, prompt_token = then * stretch, model.prefill_seconds * stretch
@@ -290,5 +295,15 @@ def pace(model: ServerModel, queue: float) -> Pace:
         prompt_token=prompt_token,
         step=step,
         harm_step=lost * step,
-        harm_prompt_token=(lost + (1.0 + max(0.0, lost)) * batch) * prompt_token,
+        harm_prompt_token=(lost + (1.0 + max(0.0, lost)) * met) * prompt_token,
     )
+
+
+def _held(model: ServerModel, batch: float) -> float:
+    """How much longer one more request keeps all others together, as a share of its own time."""
+    then, crowding = model.step(batch + 1.0), model.crowding
+    if crowding is None:
+        slower = batch * (then - model.step(batch))
+    else:
+        slower = crowding[min(int(batch), len(crowding) - 1)]
+    return slower / then if then else 0.0

@@ -208,8 +208,10 @@ class Learning:
     def publish(self) -> None:
         """Hand what is known to the snapshots."""
         self._taken.clear()
-        learning = self._policy.learning
-        models = learning.known if learning.mode == FROZEN else self._learner.publish(self._now())
+        now, learning, stale_after = self._now(), self._policy.learning, self._policy.stale_after
+        states = self._fleet.snapshot.states
+        self._learner.count({state.backend.name: state.queue(now, stale_after) for state in states}, now)
+        models = learning.known if learning.mode == FROZEN else self._learner.publish(now)
         self._fleet.learnt(models)
         self._guide()
 

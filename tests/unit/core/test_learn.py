@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -101,6 +102,16 @@ def test_spans_follow_each_other_up_to_the_sample() -> None:
     spans = (Span(1.0, 3.0, 100.0), Span(2.0, 0.0, 0.0), Span(4.0, 6.0, 200.0))
     one.update(Sample("a", 9.0, {"code": 1.0}, steps=300, decoded=300, spans=spans))
     assert one.publish(9.0)["a"].measured == pytest.approx(1.0 * (1 - 0.5 / 600) + 0.5)
+
+
+def test_the_usual_number_of_requests_follows_what_is_counted() -> None:
+    one = learner(a=DRAFT)
+    assert one.publish(0.0)["a"].usual is None
+    one.count({"a": 8.0, "unknown": 3.0}, 100.0)
+    assert one.publish(100.0)["a"].usual == 8.0
+    for second in range(101, 121):
+        one.count({"a": 2.0}, float(second))
+    assert one.publish(120.0)["a"].usual == pytest.approx(2.0 + 6.0 * math.exp(-1.0))
 
 
 def test_a_slow_client_teaches_acceptance_only() -> None:

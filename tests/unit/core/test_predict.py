@@ -108,6 +108,24 @@ def test_what_others_lose_is_taken_from_the_crowding_where_it_is_known() -> None
     )
 
 
+def test_a_request_meets_a_load_between_that_of_now_and_the_usual_one() -> None:
+    assert pace(replace(MODEL, usual=3.0), 1.0) == pace(MODEL, 2.0)
+    assert pace(replace(MODEL, usual=1.0), 1.0) == pace(MODEL, 1.0)
+    assert pace(replace(MODEL, usual=99.0), 1.0) == pace(MODEL, 3.0), "never more than are batched"
+
+
+def test_a_cliff_that_is_near_now_is_one_however_low_the_load_usually_is() -> None:
+    cliff = replace(MODEL, usual=0.0, crowding=(0.0, 0.0, 0.04))
+    held = 0.04 / cliff.step(3.0)
+    assert pace(cliff, 2.0).harm_step == pytest.approx((held + 1.0 + 1.0) * cliff.step(2.0))
+
+
+def test_who_waits_waits_for_those_before_it_however_few_there_usually_are() -> None:
+    wait = 1.0 * MODEL.mean_steps * MODEL.step(2.5) / 4
+    found = pace(replace(MODEL, usual=0.0), 4.0)
+    assert found.start == pytest.approx(wait + MODEL.start_steps * MODEL.step(2.5))
+
+
 def test_servers_time_costs_the_same_whatever_it_is_used_for() -> None:
     at = pace(replace(MODEL, stretch=1.5), 2.0)
     assert (at.prompt_token + at.harm_prompt_token) / (at.step + at.harm_step) == pytest.approx(
