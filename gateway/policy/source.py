@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ruamel.yaml import YAML
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 MOST_VALUES: Final = 100_000
 """Values a file may hold with its aliases written out: far above any fleet, far below a memory bomb."""
+
+_REMEMBERED: Final = 4
+"""Files that are not parsed again while their text stays: it is most of what a reload takes, and of two files
+mostly one has changed."""
 
 _HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _CONSTRUCTED: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
@@ -70,8 +75,15 @@ def read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
 
     Returns:
         The source, None if the text cannot be used at all, and the problems found. With duplicate keys the
-        first one's value is kept so that the rest of the file can still be judged.
+        first one's value is kept so that the rest of the file can still be judged. The source may be one that
+        others have been given; nobody changes it.
     """
+    source, problems = _read(text, file)
+    return source, list(problems)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
     parser = YAML(typ="safe", pure=True)
     parser.composer.warn_double_anchors = False  # YAML lets an anchor be set again
     walk = _Walk(file, parser.constructor)

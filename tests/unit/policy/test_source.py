@@ -20,6 +20,15 @@ def test_every_key_and_value_has_a_position() -> None:
     assert source.values[("b", 1, "d")] == (4, 17)
 
 
+def test_a_file_whose_text_stays_is_parsed_once_and_each_reader_has_problems_of_its_own() -> None:
+    first, said = read("a: 1\na: 2\n", "f.yaml")
+    said.clear()
+    again, found = read("a: 1\na: 2\n", "f.yaml")
+    assert again is first
+    assert len(found) == 1
+    assert read("a: 1\na: 2\n", "g.yaml")[1][0].file == "g.yaml"
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
