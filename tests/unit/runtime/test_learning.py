@@ -88,6 +88,15 @@ def test_what_answers_tell_is_published_into_the_snapshot() -> None:
     assert stand.learning.homes.of(Hints(session="s"), stand.clock.now) == Home("a", 201.0)
 
 
+def test_the_load_of_each_server_is_counted_at_every_publication() -> None:
+    stand = Stand()
+    stand.learning.publish()
+    stand.fleet.dispatched("a")
+    stand.clock.now += 1e6
+    stand.learning.publish()
+    assert [stand.learning.models[name].usual for name in "ab"] == [1.0, 0.0]
+
+
 def test_a_policy_begins_with_what_its_file_says() -> None:
     stand = Stand(replace(AUTOMATIC, known={"a": SERVER_MODEL}))
     assert stand.learning.models["a"].step_seconds == pytest.approx(SERVER_MODEL.step_seconds)
