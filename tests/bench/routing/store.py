@@ -21,9 +21,9 @@ CORE = (
     *(
         f"gateway/core/{name}.py"
         for name in (
-            "choice", "choose", "classes", "curve", "decide", "demand", "drift", "filters", "fleet", "learn",
-            "hindsight", "lengths", "plan", "policy", "posterior", "predict", "prefill", "purse", "roles",
-            "samples", "scorers", "selectors", "shortening",
+            "candidates", "choice", "choose", "classes", "curve", "decide", "demand", "drift", "filters", "fleet",
+            "learn", "hindsight", "lengths", "plan", "policy", "posterior", "predict", "prefill", "purse",
+            "roles", "samples", "scorers", "selectors", "shortening", "sorting", "standing",
         )
     ),
     "gateway/runtime/planner.py", "gateway/runtime/program.py", "backends/fleetsim/beliefs.py",
