@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, overload
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from gateway.core.values import value
 
@@ -52,6 +54,10 @@ class Candidate(NamedTuple):
         )
 
 
+_candidate: Final[Callable[[tuple[object, ...]], Candidate]] = partial(tuple.__new__, Candidate)
+"""Makes a candidate of its fields, in a quarter of the time of a call by names."""
+
+
 class Costs(NamedTuple):
     """What sending a request to servers costs.
 
@@ -69,8 +75,8 @@ class Costs(NamedTuple):
 
     def candidate(self, at: int) -> Candidate:
         """The server at a place."""
-        values = tuple([column[at] for column in self.columns])
-        return Candidate(self.servers[at].name, self.sums[at], values, self.scorers)
+        values = tuple(map(itemgetter(at), self.columns))
+        return _candidate((self.servers[at].name, self.sums[at], values, self.scorers))
 
 
 class Candidates(Sequence[Candidate]):

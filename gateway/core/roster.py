@@ -23,8 +23,9 @@ class Look(NamedTuple):
 
     Attributes:
         standings: Of each, in order.
-        held: How many of them some requests are kept from, or all.
+        held: How many of them are out, or were seen to refuse some requests.
         room: Tokens of prompt and answer that each of them takes.
+        refuses: Parameters that some of them are said to refuse.
         states: What they follow from.
         stale_after: What they were looked at with.
         at: Monotonic seconds of the look.
@@ -34,6 +35,7 @@ class Look(NamedTuple):
     standings: list[Standing]
     held: int
     room: float
+    refuses: frozenset[str]
     states: Sequence[BackendState]
     stale_after: float
     at: float
@@ -49,7 +51,17 @@ class Pool:
         baselines: Places in the pool of those without speculation.
     """
 
-    __slots__ = ("_backends", "_places", "_rankings", "_room", "_seen", "baselines", "names", "positions")
+    __slots__ = (
+        "_backends",
+        "_places",
+        "_rankings",
+        "_refuses",
+        "_room",
+        "_seen",
+        "baselines",
+        "names",
+        "positions",
+    )
 
     def __init__(self, backends: Sequence[Backend], target: str) -> None:
         """Pick the backends of a target; an empty name stands for all."""
@@ -57,6 +69,7 @@ class Pool:
         self._backends = tuple(backends[at] for at in self.positions)
         self._places = range(len(self.positions))
         self._room = min([one.room for one in self._backends], default=math.inf)
+        self._refuses = frozenset[str]().union(*(one.refuses for one in self._backends))
         self.names = tuple(one.name for one in self._backends)
         self.baselines = tuple(at for at, one in enumerate(self._backends) if one.is_baseline)
         self._rankings: dict[int, tuple[tuple[Selector, ...], Ranking]] = {}
@@ -104,7 +117,7 @@ class Pool:
                 standings[at] = one
             if late:
                 until = _earliest(standings)
-        self._seen = found = Look(standings, held, self._room, states, stale_after, now, until)
+        self._seen = found = Look(standings, held, self._room, self._refuses, states, stale_after, now, until)
         return found
 
 

@@ -62,14 +62,10 @@ def sort_out(
     look: Look, ranking: Ranking, ranks: Sequence[int], features: Features, route: Route, now: float
 ) -> Sorted:
     """Sort a pool out; ``ranks`` are those under its present load."""
-    servers, pin, unnamed, tokens = (
-        look.standings,
-        features.hints.backend,
-        ranking.unnamed,
-        least_tokens(features),
-    )
-    if pin is None and not look.held and tokens <= look.room and unnamed not in ranks:
+    servers, pin, unnamed = look.standings, features.hints.backend, ranking.unnamed
+    if pin is None and unnamed not in ranks and _all_take(look, features):
         return Sorted(servers, ranks, (), capable=True)
+    tokens = least_tokens(features)
     capable: list[int] = []
     incapable: list[int] = []
     rejected: list[Rejected] = []
@@ -113,12 +109,18 @@ def baselines_of(
         return []
     if not route.baseline_share:
         places = [at for at in places if ranks[at] != ranking.unnamed]
-    servers, tokens = look.standings, least_tokens(features)
-    if not look.held and tokens <= look.room:
+    if _all_take(look, features):
         return [*places]
+    servers = look.standings
     return [
-        at
-        for at in places
-        if not (one := servers[at]).out
-        and not ((tokens > one.room or one.picky) and incapable_of(one.state, features, now))
+        at for at in places if not (one := servers[at]).out and not incapable_of(one.state, features, now)
     ]
+
+
+def _all_take(look: Look, features: Features) -> bool:
+    """Whether each server of a pool takes a request."""
+    return (
+        not look.held
+        and least_tokens(features) <= look.room
+        and (not features.parameters or look.refuses.isdisjoint(features.parameters))
+    )

@@ -40,7 +40,7 @@ class Standing:
         out: Reason code and words why it cannot take any request, or None.
         room: Tokens of prompt and answer that it takes.
         picky: Whether it refuses some requests for other reasons than their length.
-        held: Whether some requests are kept from it for other reasons than their length, or all.
+        held: Whether it is out, or was seen to refuse some requests.
         paces: By requests on it, as far as they were asked for while its model was the same.
         paced: Its :attr:`pace`, if that is among them.
     """
@@ -74,7 +74,7 @@ class Standing:
         self.out = unavailable(state, now)
         self.room = backend.room
         self.picky = bool(backend.refuses or state.refused)
-        self.held = self.picky or self.out is not None
+        self.held = self.out is not None or bool(state.refused)
         if breaker.until > now or state.retry_at > now or breaker.warm_at > now:
             self.until = -math.inf  # words and limits that follow the clock
         else:
