@@ -153,10 +153,9 @@ class GatewayRouter:
 
     def _classification(self, request: Request) -> Classification:
         key = request.label, request.confidence
-        found = self._labels.get(key)
-        if found is None:
-            found = self._labels[key] = beliefs.classification(*key)
-        return found
+        if key not in self._labels:
+            self._labels[key] = beliefs.classification(*key)
+        return self._labels[key]
 
     def _look(self, view: View) -> Snapshot:
         """The fleet as the gateway knows it now; only what has changed is made anew."""
