@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, proxy
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,7 +28,7 @@ class Turnstile:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.streams: set[object] = set()
-        self._loop = loop
+        self._loop = proxy(loop)  # which this would keep for ever where it belongs to it
         self._turning = False
         self._passed = 0  # in the last turn
         self._begun: deque[Callable[[], object]] = deque()

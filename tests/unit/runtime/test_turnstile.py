@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -143,3 +145,13 @@ async def test_a_request_that_cannot_begin_keeps_no_other_from_it() -> None:
 
 async def test_a_loop_has_one() -> None:
     assert turnstile_of(asyncio.get_running_loop()) is turnstile_of(asyncio.get_running_loop())
+
+
+def test_none_keeps_its_loop_from_going() -> None:
+    loop = asyncio.new_event_loop()
+    turnstile_of(loop)
+    loop.close()
+    gone = weakref.ref(loop)
+    del loop
+    gc.collect()
+    assert gone() is None
