@@ -49,6 +49,10 @@ AT_A_TIME: Final = 64
 _OF_LATE: Final = 20.0
 """Seconds over which the usual number of requests on a server is taken: about as long as answers take."""
 
+_TELLING: Final = 1.0
+"""Evidence, in requests, from which step times tell whether a server has changed: one short span beside a long
+prompt may seem half as long again."""
+
 _FORGET: Final = 0.2
 """Share of a server's evidence that outlives a change of its speed or a restart."""
 
@@ -257,7 +261,7 @@ class Learner:
         now: float,
     ) -> None:
         """Make a server's model anew, after a look at whether it is still what it was."""
-        if server.residuals > 0.0:
+        if server.residuals >= _TELLING:
             jump = server.drift.step(server.residual / server.residuals)
             server.residual = server.residuals = 0.0
             if jump is not None:

@@ -104,6 +104,18 @@ def test_spans_follow_each_other_up_to_the_sample() -> None:
     assert one.publish(9.0)["a"].measured == pytest.approx(1.0 * (1 - 0.5 / 600) + 0.5)
 
 
+def test_two_short_spans_that_took_long_are_no_change_of_the_server() -> None:
+    one = learner(a=PLAIN)
+    for second in range(60):
+        one.update(answer("a", float(second), tokens=100.0))
+        before = one.publish(float(second))["a"]
+    for second in (60, 61):
+        slow = Span(1.0, 3 * 3 * STEP, 3.0)
+        one.update(answer("a", float(second), tokens=3.0, ttft=None, output_tokens=None, spans=(slow,)))
+        after = one.publish(float(second))["a"]
+    assert after.step(1.0) == pytest.approx(before.step(1.0), rel=0.05)
+
+
 def test_the_usual_number_of_requests_follows_what_is_counted() -> None:
     one = learner(a=DRAFT)
     assert one.publish(0.0)["a"].usual is None
