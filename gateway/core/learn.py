@@ -50,7 +50,7 @@ _OF_LATE: Final = 20.0
 """Seconds over which the usual number of requests on a server is taken: about as long as answers take."""
 
 _TELLING: Final = 1.0
-"""Evidence, in requests, from which step times tell whether a server has changed: one short span beside a long
+"""Evidence, in requests, from which step times tell whether a server has changed: a short span beside a long
 prompt may seem half as long again."""
 
 _FORGET: Final = 0.2
