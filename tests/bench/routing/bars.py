@@ -1,6 +1,6 @@
 """The bars of the yardstick: which cells each looks at, and what it asks of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean, median
 
@@ -89,19 +89,34 @@ def ceilings(figures, rivals):
     return {cell: 1.0 / max(known) for cell, known in shares.items() if known}
 
 
-def least(what, values, bound, reach=None, ceiling=None):
+def least(what, values, bound, reach=None):
     """The worst of some cells' figures against a bound; nothing where no cell has told yet."""
-    return [_of_worst(what, values, min, bound, reach, ceiling)] if values else []
+    return [_of_worst(what, values, min, bound, reach)] if values else []
 
 
-def most(what, values, bound, reach=None, ceiling=None):
-    """The same where the highest is the worst."""
-    return [_of_worst(what, values, max, bound, reach, ceiling)] if values else []
+def least_ratio(what, values, bound, ceilings, reach=None):
+    """The same of ratios to peers. Where the optimum itself is below the bound, it is measured against that."""
+    beyond = {cell: value / ceilings[cell] for cell, value in values.items() if ceilings[cell] < bound}
+    within = {cell: value for cell, value in values.items() if cell not in beyond}
+    found = [
+        *least(what, within, bound, reach),
+        *least(f"{what}, of the ceiling where that is below the bar", beyond, NEARLY),
+    ]
+    return [replace(one, ceiling=ceilings[one.cell]) for one in found]
 
 
-def _of_worst(what, values, worst, bound, reach, ceiling):
+NEARLY = 0.99
+"""Part of the optimum that is asked for where no router can meet the bar."""
+
+
+def most(what, values, bound, reach=None):
+    """The worst where the highest is it."""
+    return [_of_worst(what, values, max, bound, reach)] if values else []
+
+
+def _of_worst(what, values, worst, bound, reach):
     cell = worst(values, key=values.get)
-    return Criterion(what, values[cell], bound, reach, worst is max, cell, (ceiling or {}).get(cell))
+    return Criterion(what, values[cell], bound, reach, worst is max, cell)
 
 
 def half(what, values, bound, reach=None):
@@ -121,7 +136,7 @@ def shares(middle, every, best_half, best_every, *, reach, reach_ratio):
         return [
             *half("share of the optimum, median", share, middle, reach),
             *least("share of the optimum, least", share, every),
-            *least("x best peer, least", ratio, best_every, ceiling=ceilings(figures, PEERS)),
+            *least_ratio("x best peer, least", ratio, best_every, ceilings(figures, PEERS)),
             *half("x best peer, median", ratio, best_half, reach_ratio),
         ]
 
@@ -274,7 +289,7 @@ def judge_lookups(figures):
     ratio = ratios(figures, "tokens", LEAST)
     return [
         *least("share of the optimum, least", share, 0.95, 0.98),
-        *least("x least requests, least", ratio, 1.20, 1.28, ceilings(figures, LEAST)),
+        *least_ratio("x least requests, least", ratio, 1.20, ceilings(figures, LEAST), 1.28),
     ]
 
 
@@ -292,8 +307,8 @@ def judge_domains(figures):
     ratio, highest = ratios(figures, "tokens", PEERS), ceilings(figures, PEERS)
     return [
         *least("share of the optimum, least", share, 0.95, 0.98),
-        *least("x best peer, equal, least", only(ratio, "equal"), 1.10, ceiling=highest),
-        *least("x best peer, code, least", only(ratio, "code60"), 1.00, ceiling=highest),
+        *least_ratio("x best peer, equal, least", only(ratio, "equal"), 1.10, highest),
+        *least_ratio("x best peer, code, least", only(ratio, "code60"), 1.00, highest),
     ]
 
 
@@ -315,9 +330,9 @@ def judge_refusing(figures):
     return [
         *most("answers with 400, most", refused, 0.0),
         *least("share of the optimum, least", share, 0.97, 0.985),
-        *least("x least requests, 2%, least", only(ratio, "2%"), 1.02, ceiling=highest),
-        *least("x least requests, 10%, least", only(ratio, "10%"), 1.02, ceiling=highest),
-        *least("x least requests, 30%, least", only(ratio, "30%"), 0.98, ceiling=highest),
+        *least_ratio("x least requests, 2%, least", only(ratio, "2%"), 1.02, highest),
+        *least_ratio("x least requests, 10%, least", only(ratio, "10%"), 1.02, highest),
+        *least_ratio("x least requests, 30%, least", only(ratio, "30%"), 0.98, highest),
     ]
 
 
@@ -341,8 +356,8 @@ def judge_hardware(figures):
     steady_shares = {cell: value for cell, value in share.items() if "turned-sick" not in cell}
     return [
         *least("share of the optimum, least", steady_shares, 0.97, 0.99),
-        *least("x least requests, mixed hardware, least", only(ratio, "hardware"), 1.01, ceiling=highest),
-        *least("x least requests, one sick, least", only(ratio, "sick"), 1.05, ceiling=highest),
+        *least_ratio("x least requests, mixed hardware, least", only(ratio, "hardware"), 1.01, highest),
+        *least_ratio("x least requests, one sick, least", only(ratio, "sick"), 1.05, highest),
         *least("share 30 s after one fell sick, least", only(share, "turned-sick"), 0.95),
     ]
 
@@ -366,7 +381,7 @@ def judge_moving(figures, slack=0.0):
     ratio = ratios(figures, "tokens", PEERS)
     return [
         *least("share of the time-average optimum, least", share, 0.95 - slack, 0.98 - slack),
-        *least("x best peer, least", ratio, 1.04 - slack, ceiling=ceilings(figures, PEERS)),
+        *least_ratio("x best peer, least", ratio, 1.04 - slack, ceilings(figures, PEERS)),
     ]
 
 
