@@ -88,9 +88,9 @@ def crowding(table: Sequence[float]) -> tuple[float, ...]:
 
     Where the captured graphs end, or an engine stops drafting, a server gets less done with one request more.
     Nobody meets the other side of such a cliff by chance, as requests only get there by being sent there: the
-    slope is taken on one side of it, and crossing it costs up to ``_WALL`` steps. Beyond, until as much gets
-    done as before, one more brings nothing: it costs a step, so that the server goes back to the cliff if
-    others can take more.
+    slope is taken on one side of it. Across, until as much gets done as at the edge, one more costs a step
+    and what it brings to go back, for each request that goes; ``_WALL`` steps at most. So servers are filled
+    to the edge, and of several beyond one those that gain most go back, and another takes the rest.
 
     Args:
         table: Step table.
@@ -111,9 +111,14 @@ def crowding(table: Sequence[float]) -> tuple[float, ...]:
     low = np.maximum.reduce([np.zeros(last), middle - half, ends[before] + 1.0])
     high = np.minimum.reduce([np.full(last, last), middle + half, np.maximum(ends[before + 1], now + 1.0)])
     costs = (np.interp(high, batches, work) - np.interp(low, batches, work)) / (high - low) - then
-    costs[cliffs] = np.minimum(now * np.diff(seconds), _WALL * then)[cliffs]
-    poorer = (before > 0) & (done[1:] < np.maximum.accumulate(done)[1:])
-    found: list[float] = np.where(poorer, np.maximum(costs, then), costs).tolist()
+    costs[cliffs] = 0.0  # no slope
+    edges = np.zeros(last + 1)
+    edges[cliffs] = done[cliffs]
+    most = np.maximum.accumulate(edges)[:-1]
+    fewer = np.maximum(1.0, now - np.searchsorted(most, most))  # by so many as much got done as at the edge
+    back = 1.0 + (most - done[1:]) / fewer * then
+    costs = np.where(done[1:] < most, np.maximum(costs, np.minimum(_WALL, back) * then), costs)
+    found: list[float] = costs.tolist()
     return tuple(found)
 
 

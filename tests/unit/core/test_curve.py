@@ -139,13 +139,22 @@ def test_up_to_a_cliff_one_more_costs_what_it_would_without_and_crossing_it_cost
     assert costs[64] == pytest.approx(4.0 * table[65])
 
 
-def test_beyond_a_cliff_one_more_brings_nothing_until_as_much_gets_done_as_before() -> None:
+def test_beyond_a_cliff_one_more_costs_what_going_back_brings_until_as_much_gets_done() -> None:
     table = [1.0 + (0.4 if batch > 64 else 0.0) + batch / 1000 for batch in range(129)]
     done = [batch / seconds for batch, seconds in enumerate(table)]
     costs = crowding(table)
     again = next(batch for batch in range(66, 129) if done[batch] >= done[64])
-    assert costs[65 : again - 1] == pytest.approx(table[66:again])
+    for now in range(65, again - 1):
+        gain = (done[64] - done[now + 1]) / max(1, now - 64)
+        assert costs[now] == pytest.approx(table[now + 1] * min(4.0, 1.0 + gain * table[now + 1]))
+    assert costs[65] == pytest.approx(4.0 * table[66])
+    assert costs[again - 2] == pytest.approx(table[again - 1], rel=0.1)
     assert all(cost < 0.5 * seconds for cost, seconds in zip(costs[again - 1 :], table[again:], strict=True))
+
+
+def test_small_steps_down_after_a_cliff_are_none() -> None:
+    table = [1.0 + (1.0 if batch > 8 else 0.0) + 0.01 * (batch // 32) for batch in range(129)]
+    assert all(cost < seconds for cost, seconds in zip(crowding(table)[17:], table[18:], strict=False))
 
 
 def test_a_second_cliff_right_after_one_is_a_cliff_too() -> None:
@@ -154,9 +163,9 @@ def test_a_second_cliff_right_after_one_is_a_cliff_too() -> None:
     assert costs[64:66] == (8.0, 16.0)
 
 
-def test_a_small_cliff_costs_what_the_others_lose() -> None:
-    table = [1.0, 1.0, 1.0, 3.0]
-    assert crowding(table)[2] == pytest.approx(2 * (3.0 - 1.0))
+def test_a_small_cliff_costs_what_going_back_brings() -> None:
+    table = [1.0, 1.0, 1.0, 2.0]
+    assert crowding(table)[2] == pytest.approx(2.0 * (1.0 + (2.0 / 1.0 - 3.0 / 2.0) * 2.0))
 
 
 def test_a_table_that_never_gets_shorter_does_not_fall() -> None:
