@@ -244,6 +244,15 @@ class Learner:
         short = self._short[arm.fingerprint].table(usual, arm.draft_tokens)
         return self._by_load[arm.fingerprint].relative() * short
 
+    def _steps_per_token(self, server: _Server) -> Mapping[Cell, float]:
+        """By cell, as its requests meet them at its usual load."""
+        arm = server.arm
+        known, short = self._published[arm.fingerprint], self._short[arm.fingerprint]
+        if server.usual is None:
+            return known.steps_per_token
+        usual = known.other_steps_per_token
+        return short.relative(known.steps_per_token, usual, arm.draft_tokens, server.usual)
+
     def _turn(self) -> list[str]:
         """Servers whose models are made anew this time: all, or where there are many, the next ones."""
         names = list(self._servers)
@@ -274,7 +283,7 @@ class Learner:
         steps = rising((table * by_load).tolist()) if arm.draft_tokens else server.steps
         server.model = ServerModel(
             fingerprint=arm.fingerprint,
-            steps_per_token=accepted.steps_per_token if arm.draft_tokens else {},
+            steps_per_token=self._steps_per_token(server) if arm.draft_tokens else {},
             other_steps_per_token=accepted.other_steps_per_token if arm.draft_tokens else 1.0,
             step_seconds=steps,
             crowding=crowding(steps),

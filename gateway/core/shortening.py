@@ -17,9 +17,11 @@ import numpy as np
 from gateway.core.curve import MEMORY, MOST, SEEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from gateway.core.predict import Cell
 
 WHOLE: Final = 0.95
 """Share of N drafts a step from which drafts count as whole; a last step is cut short by the answer's end."""
@@ -105,20 +107,50 @@ class Shortening:
     def table(self, steps_per_token: float, draft_tokens: int) -> NDArray[np.float64]:
         """Factor on steps a token by batch, as in a step table.
 
-        Load is what shortens drafts, so they are whole below the smallest batch at which short ones were
-        seen, never longer at a larger one, and beyond the largest as short as there. Between two batches that
-        were seen they change where steps get shorter, and evenly where they do not.
-
         Args:
             steps_per_token: Of whole drafts.
             draft_tokens: N.
         """
+        places, values = self._changes(steps_per_token, draft_tokens)
+        batches = np.maximum(1, np.arange(MOST + 1))
+        factors: NDArray[np.float64] = np.exp(np.interp(batches, places, values))
+        return factors
+
+    def relative(
+        self, steps_per_token: Mapping[Cell, float], usual: float, draft_tokens: int, batch: float
+    ) -> Mapping[Cell, float]:
+        """Steps a token by which a step table with :meth:`table` of the usual ones is right at a batch.
+
+        Short drafts cost those most that accept most.
+
+        Args:
+            steps_per_token: Of whole drafts, by cell.
+            usual: The ones in the step table.
+            draft_tokens: N.
+            batch: The batch.
+        """
+
+        def factor(theta: float) -> float:
+            return math.exp(float(np.interp(max(1.0, batch), *self._changes(theta, draft_tokens))))
+
+        within = factor(usual)
+        if within == 1.0:
+            return steps_per_token
+        return {cell: theta * factor(theta) / within for cell, theta in steps_per_token.items()}
+
+    def _changes(self, steps_per_token: float, draft_tokens: int) -> tuple[list[float], list[float]]:
+        """Batches, and logarithms of the factor there; between them it changes evenly.
+
+        Load is what shortens drafts, so they are whole below the smallest batch at which short ones were
+        seen, never longer at a larger one, and beyond the largest as short as there. Between two batches that
+        were seen they change where steps get shorter, and evenly where they do not.
+        """
         seen = list(self._seen())
         shares = falling([(share * self.weight[at], self.weight[at]) for at, share in seen])
         logs = [math.log(excess(steps_per_token, draft_tokens, share)) for share in shares]
-        if not any(logs):
-            return np.ones(MOST + 1)
         places, values = [0.0], [0.0]
+        if not any(logs):
+            return places, values
         for (at, _), log in zip(seen, logs, strict=True):
             between = [fall for fall in self.falls if places[-1] < fall <= at]
             if between or len(places) == 1:
@@ -127,6 +159,4 @@ class Shortening:
                 values += [values[-1], log]
             places.append(float(at))
             values.append(log)
-        batches = np.maximum(1, np.arange(MOST + 1))
-        factors: NDArray[np.float64] = np.exp(np.interp(batches, places, values))
-        return factors
+        return places, values

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,3 +152,34 @@ def test_what_load_makes_of_drafts_is_not_taken_for_slower_steps() -> None:
     model = taught(answer(0.0, steps=400.0, drafted=0.0), answer(0.0, steps=100.0, drafted=400.0, batch=8.0))
     assert model.step(8.0) == pytest.approx(0.02, rel=0.05)
     assert math.isclose(model.step(128.0), 0.02 / THETA, rel_tol=0.05)
+
+
+def test_a_server_has_the_steps_that_requests_take_at_its_usual_load() -> None:
+    learner = Learner()
+    learner.arm("s", Arm("f", draft_tokens=N, prior=PRIOR))
+    short = answer(0.0, steps=400.0, drafted=0.0)
+    whole = replace(short, classes={"chat": 1.0}, decoded=200.0, steps=100.0, drafted=400.0, spans=())
+    for _ in range(50):
+        learner.update(short)
+        learner.update(whole)
+    chat = Cell("chat", 0, SAMPLED)
+    learner.count({"s": 128.0}, 50.0)
+    busy = learner.publish(50.0)["s"]
+    for cell in (CODE, chat):
+        steps = busy.steps_per_token.get(cell, busy.other_steps_per_token)
+        assert steps * busy.step(128.0) == pytest.approx(0.02, rel=0.05)
+    learner.count({"s": 8.0}, 1000.0)
+    assert learner.publish(1000.0)["s"].steps_per_token[chat] == pytest.approx(0.5, rel=0.1)
+
+
+def test_short_drafts_cost_those_most_that_accept_most() -> None:
+    short = Shortening()
+    for _ in range(20):
+        short.add(40.0, 0.2, 1.0)
+    code, chat = Cell("code", 0, SAMPLED), Cell("chat", 0, SAMPLED)
+    known = {code: 0.2, chat: 0.6}
+    assert short.relative(known, 0.4, 15, 8.0) == known, "drafts are whole there"
+    found, within = short.relative(known, 0.4, 15, 40.0), short.table(0.4, 15)[40]
+    for cell, theta in known.items():
+        assert found[cell] * within == pytest.approx(theta * excess(theta, 15, 0.2))
+    assert found[chat] / found[code] < known[chat] / known[code]
