@@ -86,11 +86,11 @@ async def gateway(folder, *urls):
         yield session, records
 
 
-async def ask(session):
+async def ask(session, tokens=40):
     """The backend that answered, and whether the answer was whole and good."""
     request = {
         "model": MODEL,
-        "max_tokens": 40,
+        "max_tokens": tokens,
         "ignore_eos": True,
         "messages": [{"role": "user", "content": "Hi."}],
     }
@@ -107,17 +107,18 @@ async def test_others_take_over_from_a_killed_server_until_it_is_back(tmp_path):
     answers = []
     enough = asyncio.Event()
 
-    async def client(session):
+    async def client(session, tokens):
         while not enough.is_set():
-            answers.append(await ask(session))
+            answers.append(await ask(session, tokens))
 
     async with (
         run_fleet([member]) as (second,),
         gateway(tmp_path, f"http://127.0.0.1:{first.port}", second.url) as (session, records),
         asyncio.TaskGroup() as clients,
     ):
-        for _ in range(CLIENTS):
-            clients.create_task(client(session))
+        # When the first answer has ended and its server is killed, others are under way.
+        for tokens in (40, *[400] * (CLIENTS - 1)):
+            clients.create_task(client(session, tokens))
         try:
             await records.until(lambda record: record.backend == "first")
             await first.kill()
