@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from gateway.core.selectors import Ranking
 
 
+_MOST_LISTS: Final = 1024
+"""Lists of preferences that are remembered: each reload of a policy brings its own."""
+
+
 class Look(NamedTuple):
     """How the servers of a pool stand.
 
@@ -80,6 +84,8 @@ class Pool:
         # By identity, as to hash such a list takes long; it is kept, so that no other gets its identity.
         known = self._rankings.get(id(prefer))
         if known is None:
+            if len(self._rankings) >= _MOST_LISTS:
+                self._rankings.clear()
             equal = (ranking for other, ranking in [*self._rankings.values()] if other == prefer)
             found = next(equal, None) or rank(prefer, self._backends)
             known = self._rankings[id(prefer)] = prefer, found

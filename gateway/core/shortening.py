@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,7 @@ def length(rate: float, draft_tokens: float) -> float:
     return (1.0 - math.pow(rate, draft_tokens + 1.0)) / (1.0 - rate)
 
 
+@lru_cache(1 << 12)
 def rate_of(steps_per_token: float, draft_tokens: int) -> float:
     """Probability of acceptance at each position by which whole drafts take so many steps a token."""
     low, high = 0.0, 1.0
@@ -111,9 +113,10 @@ class Shortening:
             steps_per_token: Of whole drafts.
             draft_tokens: N.
         """
-        places, values = self._changes(steps_per_token, draft_tokens)
+        places, shares = self._changes()
+        logs = [math.log(excess(steps_per_token, draft_tokens, share)) for share in shares]
         batches = np.maximum(1, np.arange(MOST + 1))
-        factors: NDArray[np.float64] = np.exp(np.interp(batches, places, values))
+        factors: NDArray[np.float64] = np.exp(np.interp(batches, places, logs))
         return factors
 
     def relative(
@@ -129,17 +132,23 @@ class Shortening:
             draft_tokens: N.
             batch: The batch.
         """
+        places, shares = self._changes()
+        after = bisect_right(places, batch)
+        around = shares[after - 1], shares[min(after, len(shares) - 1)]
+        if min(around) >= WHOLE:
+            return steps_per_token
+        before, next_ = places[after - 1], places[min(after, len(places) - 1)]
+        part = (batch - before) / (next_ - before) if next_ > before else 0.0
 
         def factor(theta: float) -> float:
-            return math.exp(float(np.interp(max(1.0, batch), *self._changes(theta, draft_tokens))))
+            here, there = (excess(theta, draft_tokens, share) for share in around)
+            return math.pow(here, 1.0 - part) * math.pow(there, part)
 
         within = factor(usual)
-        if within == 1.0:
-            return steps_per_token
         return {cell: theta * factor(theta) / within for cell, theta in steps_per_token.items()}
 
-    def _changes(self, steps_per_token: float, draft_tokens: int) -> tuple[list[float], list[float]]:
-        """Batches, and logarithms of the factor there; between them it changes evenly.
+    def _changes(self) -> tuple[list[float], list[float]]:
+        """Batches, and the share that is drafted there; between them the factor changes evenly in logarithm.
 
         Load is what shortens drafts, so they are whole below the smallest batch at which short ones were
         seen, never longer at a larger one, and beyond the largest as short as there. Between two batches that
@@ -147,16 +156,15 @@ class Shortening:
         """
         seen = list(self._seen())
         shares = falling([(share * self.weight[at], self.weight[at]) for at, share in seen])
-        logs = [math.log(excess(steps_per_token, draft_tokens, share)) for share in shares]
-        places, values = [0.0], [0.0]
-        if not any(logs):
-            return places, values
-        for (at, _), log in zip(seen, logs, strict=True):
+        places, drafted = [0.0], [1.0]
+        if not shares or shares[-1] >= WHOLE:
+            return places, drafted
+        for (at, _), share in zip(seen, shares, strict=True):
             between = [fall for fall in self.falls if places[-1] < fall <= at]
             if between or len(places) == 1:
                 changes = between[-1] if between else at
                 places += [changes - 1.0, float(changes)]
-                values += [values[-1], log]
+                drafted += [drafted[-1], share]
             places.append(float(at))
-            values.append(log)
-        return places, values
+            drafted.append(share)
+        return places, drafted

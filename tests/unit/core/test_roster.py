@@ -103,3 +103,10 @@ def test_what_is_remembered_is_what_a_new_look_would_find(
         fresh = Standing(states[which], now, 15.0)
         assert (found.queue, found.out, found.load) == (fresh.queue, fresh.out, fresh.load)
         assert look.held == fresh.held
+
+
+def test_lists_of_policies_that_are_gone_are_not_kept_for_ever() -> None:
+    pool = Roster(BACKENDS).pool(TARGET)
+    kept = [(*PREFER,) for _ in range(5000)]
+    assert all(pool.ranking(prefer) == pool.ranking(PREFER) for prefer in kept)
+    assert len(pool._rankings) <= 1024
