@@ -79,9 +79,11 @@ class Shortening:
     falls: Sequence[int] = ()
     weight: list[float] = field(default_factory=lambda: [0.0] * (MOST + 1))
     drafted: list[float] = field(default_factory=lambda: [0.0] * (MOST + 1))
+    _known: tuple[list[float], list[float]] | None = None  # what replicas ask for one after the other
 
     def add(self, batch: float, share: float, weight: float) -> None:
         """Take in what a request was drafted, and the mean requests on the server meanwhile."""
+        self._known = None
         at = min(round(batch), MOST)
         keep = 1.0 - weight / MEMORY
         self.weight[at] = keep * self.weight[at] + weight
@@ -113,7 +115,7 @@ class Shortening:
             steps_per_token: Of whole drafts.
             draft_tokens: N.
         """
-        places, shares = self._changes()
+        places, shares = self._shares()
         logs = [math.log(excess(steps_per_token, draft_tokens, share)) for share in shares]
         batches = np.maximum(1, np.arange(MOST + 1))
         factors: NDArray[np.float64] = np.exp(np.interp(batches, places, logs))
@@ -132,7 +134,7 @@ class Shortening:
             draft_tokens: N.
             batch: The batch.
         """
-        places, shares = self._changes()
+        places, shares = self._shares()
         after = bisect_right(places, batch)
         around = shares[after - 1], shares[min(after, len(shares) - 1)]
         if min(around) >= WHOLE:
@@ -146,6 +148,11 @@ class Shortening:
 
         within = factor(usual)
         return {cell: theta * factor(theta) / within for cell, theta in steps_per_token.items()}
+
+    def _shares(self) -> tuple[list[float], list[float]]:
+        if self._known is None:
+            self._known = self._changes()
+        return self._known
 
     def _changes(self) -> tuple[list[float], list[float]]:
         """Batches, and the share that is drafted there; between them the factor changes evenly in logarithm.
