@@ -14,6 +14,8 @@ MODEL = "google/gemma-4-31B-it"
 CLIENTS = 12
 REWRITES = 40
 PAUSE = 0.1
+BROKEN_FIRST = 2
+"""Of ten changes, the one that nothing can come of."""
 LONG = 1200
 """Tokens of the streams that begin before the first change and end after the last."""
 
@@ -88,17 +90,21 @@ def write(path, text, rng):
 
 
 async def rewrite(folder, urls, rng, look, lasting):
-    """Change a file again and again while answers last; says how often one in force was bad."""
+    """Change a file again and again while answers last; says how many changes were bad, each seen refused."""
     bad = 0
-    for _ in range(REWRITES):
+    for number in range(REWRITES):
         if any(one.done() for one in lasting):
             break
-        if rng.random() < 0.5:
+        if broken := number % 10 == BROKEN_FIRST:
+            write(folder / "policy.yaml", rng.choice(BROKEN), rng)
+        elif rng.random() < 0.5:
             write(folder / "fleet.yaml", fleet_file(rng.choice(fleets(urls))), rng)
         else:
-            write(folder / "policy.yaml", rng.choice(POLICIES if rng.random() < 0.8 else BROKEN), rng)
+            write(folder / "policy.yaml", rng.choice(POLICIES), rng)
         await asyncio.sleep(PAUSE)
-        bad += bool((await look())["policy"]["problems"])
+        while broken and not (await look())["policy"]["problems"]:
+            await asyncio.sleep(PAUSE)
+        bad += broken
     return bad
 
 
