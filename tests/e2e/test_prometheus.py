@@ -94,7 +94,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     loop = Loop()
     folder = tmp_path_factory.mktemp("prometheus")
     with running(
-        loop, folder, fleet, policy, applications={"broken": broken}, changes=dict.fromkeys(STEPS, {"speed": 10.0}),
+        loop, folder, fleet, policy, applications={"broken": broken}, changes={name: {"speed": 10.0} for name in STEPS},
         given={"counter_window": 0.25, "counter_lag": 1.0, "otlp_endpoint": "http://127.0.0.1:9", "decision_log": folder / "decisions.jsonl"},
     ) as found:  # fmt: skip
         yield found

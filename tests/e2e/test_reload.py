@@ -89,6 +89,14 @@ def write(path, text, rng):
         beside.replace(path)
 
 
+async def refused(look):
+    """Wait until the gateway says what is wrong with a file."""
+    while True:
+        if (await look())["policy"]["problems"]:
+            return
+        await asyncio.sleep(PAUSE)
+
+
 async def rewrite(folder, urls, rng, look, lasting):
     """Change a file again and again while answers last; says how many changes were bad, each seen refused."""
     bad = 0
@@ -102,9 +110,9 @@ async def rewrite(folder, urls, rng, look, lasting):
         else:
             write(folder / "policy.yaml", rng.choice(POLICIES), rng)
         await asyncio.sleep(PAUSE)
-        while broken and not (await look())["policy"]["problems"]:
-            await asyncio.sleep(PAUSE)
-        bad += broken
+        if broken:
+            await refused(look)
+            bad += 1
     return bad
 
 
