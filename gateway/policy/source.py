@@ -8,10 +8,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from gateway.aside import step_aside
 from gateway.policy.problems import Path, Problem, spell
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ def read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
 @lru_cache(maxsize=_REMEMBERED)
 def _read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
     parser = YAML(typ="safe", pure=True)
+    parser.Composer = _Composer
     parser.composer.warn_double_anchors = False  # YAML lets an anchor be set again
     walk = _Walk(file, parser.constructor)
     try:
@@ -101,6 +104,14 @@ def _read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
         )
         return None, [*walk.problems, source.problem((), wrong, "start with 'version: 1'")]
     return source, walk.problems
+
+
+class _Composer(Composer):  # type: ignore[misc] - the library has no types
+    """Steps aside between nodes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        step_aside()
+        return super().compose_node(parent, index)
 
 
 @dataclass(slots=True)

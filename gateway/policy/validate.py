@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from gateway.aside import step_aside
 from gateway.policy import scalars
 from gateway.policy.problems import Path, Problem, suggest
 
@@ -57,6 +58,7 @@ def check(
         path: Where the section stands in the file.
         labels: Labels of the file's own, besides the built-in ones.
     """
+    step_aside()
     try:
         return Checked(model.model_validate(data, context=labels), frozenset(), ())
     except ValidationError as error:

@@ -23,6 +23,7 @@ from opentelemetry.sdk.metrics.export import (
     PeriodicExportingMetricReader,
 )
 
+from gateway.aside import step_aside
 from gateway.telemetry import names
 from gateway.telemetry.tally import attributes
 
@@ -147,7 +148,7 @@ class Histograms:
                     for metric in self._rows
                     if (histogram := self._data(metric, now, exemplars=exemplars)).data_points
                 ]
-                scopes.append(replace(scope, metrics=[*scope.metrics, *own]))
+                scopes.append(replace(scope, metrics=_Unhurried([*scope.metrics, *own])))
             else:
                 scopes.append(scope)
         return MetricsData([replace(resource, scope_metrics=scopes)])
@@ -163,6 +164,7 @@ class Histograms:
     def _data(self, metric: names.Metric, now: int, *, exemplars: bool) -> Histogram:
         points = []
         for values, series in self._measured(metric):
+            step_aside()
             counts = tuple(series.counts)
             points.append(
                 HistogramDataPoint(
@@ -171,6 +173,15 @@ class Histograms:
                 )
             )  # fmt: skip
         return Histogram(points, AggregationTemporality.CUMULATIVE)
+
+
+class _Unhurried(list[Metric]):
+    """A list that lets other threads go first before it gives away the next one."""
+
+    def __iter__(self) -> Iterator[Metric]:
+        for one in super().__iter__():
+            step_aside()
+            yield one
 
 
 def _taken(series: Series) -> list[Exemplar]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.samples import Exemplar
 
+from gateway.aside import step_aside
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -28,25 +30,39 @@ def wanted(accept: str) -> bool:
 
 def page(registry: CollectorRegistry, histograms: Histograms) -> bytes:
     """All metrics, the buckets of our histograms with the last request that fell into each."""
-    text: bytes = generate_latest(_Families(registry, histograms))  # type: ignore[no-untyped-call]
+    text: bytes = generate_latest(_Marked(registry, histograms))  # type: ignore[no-untyped-call]
     return text
 
 
-class _Families:
-    """What the registry holds, with exemplars; as much of a registry as the encoder asks for."""
+class Families:
+    """What a registry holds, one family after the other; as much of a registry as an encoder asks for."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Show a registry."""
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, with a chance for other threads before each."""
+        for family in self._registry.collect():
+            step_aside()
+            yield family
+
+
+class _Marked(Families):
+    """The same with exemplars."""
 
     def __init__(self, registry: CollectorRegistry, histograms: Histograms) -> None:
-        self._registry = registry
+        super().__init__(registry)
         self._histograms = histograms
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
         # First the numbers, then the exemplars: one more is no harm, one of a bucket at 0 would be.
-        families = list(self._registry.collect())
+        families = list(super().collect())
         known: dict[Key, dict[float, Seen]] = {
             (name, frozenset(labels.items())): seen for name, labels, seen in self._histograms.last()
         }
         for family in families:
+            step_aside()
             if family.type == "histogram":
                 family.samples = list(_marked(family, known))
             yield family

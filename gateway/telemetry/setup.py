@@ -220,7 +220,7 @@ class Telemetry:
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return generate_latest(openmetrics.Families(self._registry))
 
     def page(self, accept: str) -> tuple[bytes, str]:
         """All metrics and the content type, in the format that an ``Accept`` header asks for."""

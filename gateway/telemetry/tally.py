@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
+from gateway.aside import step_aside
 from gateway.telemetry import names
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def observe(meter: Meter, metric: names.Metric, read: Callable[[], Iterable[tupl
     """
 
     def callback(_: CallbackOptions) -> list[Observation]:
+        step_aside()
         return [Observation(number, attributes(metric, values)) for values, number in read()]
 
     create = (

@@ -156,6 +156,7 @@ def _changing(bench: Bench, target: Target) -> list[Check]:
 
     def disturb() -> None:
         number = 0
+        os.sched_setaffinity(threading.get_native_id(), {bench.load_cpu})  # the other is the gateway's alone
         while not over.wait(0.5):
             number += 1
             policy.write_text(f"{text}\n# {number}\n")

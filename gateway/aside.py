@@ -1,0 +1,26 @@
+"""Long work in a thread steps aside now and then, so that streams do not wait for it.
+
+A thread that does not sleep may keep others from its CPU until the kernel's next tick but one, 4 ms and more, however
+soon it would give away the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+_AT_A_STRETCH: Final = 0.0005
+"""Seconds of CPU time after which a thread steps aside ..."""
+
+_ASIDE: Final = 0.00005
+"""... for so many: who waits for the CPU gets it at once, and keeps it for as long as it has to do."""
+
+_threads: Final = threading.local()
+
+
+def step_aside() -> None:
+    """Sleep for a moment if this thread has not for a while; to be called between steps of long work."""
+    if time.thread_time() - getattr(_threads, "slept", 0.0) > _AT_A_STRETCH:
+        time.sleep(_ASIDE)
+        _threads.slept = time.thread_time()
