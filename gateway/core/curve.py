@@ -225,7 +225,7 @@ class Curve:
         return sum(weight * math.exp(total / weight) for weight, total in seen) / self.evidence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pool:
     """What several servers with the same prior have seen together, by batch.
 
@@ -234,18 +234,14 @@ class Pool:
         total: Sum of weight times log ratio to the prior as it was in the beginning.
     """
 
-    weight: NDArray[np.float64]
-    total: NDArray[np.float64]
+    weight: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(_X)))
+    total: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(_X)))
 
-    @classmethod
-    def of(cls, curves: Iterable[Curve]) -> Pool:
-        """Add them up."""
-        weight, total = np.zeros(len(_X)), np.zeros(len(_X))
-        for curve in curves:
-            own = np.array(curve.weight)
-            weight += own
-            total += np.array(curve.total) + curve.offset * own
-        return cls(weight, total)
+    def add(self, curve: Curve) -> None:
+        """Take in one of them."""
+        own = np.array(curve.weight)
+        self.weight += own
+        self.total += np.array(curve.total) + curve.offset * own
 
 
 def _tilted(weight: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,14 +12,14 @@ import numpy as np
 from gateway.core.curve import Curve, Pool, crowding, falls, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
-from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, hardness, publish
+from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, publish, publish_each
 from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin, step_at
 from gateway.core.prefill import STALL, Prefill
 from gateway.core.samples import FAMILIES, LOOKUP, MODEL, Arm, Sample, Span, guess
 from gateway.core.shortening import Shortening, excess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,7 +104,7 @@ class Learner:
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
         self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}, now))
         server = self._servers[backend]
-        self._renew(backend, server, Pool.of(()), server.prefill.rows(1.0), self._loaded(arm), now)
+        self._renew(backend, server, Pool(), server.prefill.rows(1.0), self._loaded(arm), now)
 
     @property
     def backends(self) -> set[str]:
@@ -150,7 +150,7 @@ class Learner:
         seen = min(1.0, max(sample.steps / sample.decoded, 1.0 / (server.arm.draft_tokens + 1)))
         evidence = self._accepted[fingerprint]
         evidence.seen |= {cell.workload: sample.at for cell, share, _ in shares if share >= LIKELY}
-        batch = _batch(sample)
+        batch = sample.batch
         if batch is not None and sample.drafted is not None and server.arm.family == MODEL:
             # Drafts that load has shortened tell little of what whole ones would bring.
             whole = min(1.0, sample.drafted / (sample.steps * server.arm.draft_tokens))
@@ -212,31 +212,41 @@ class Learner:
                 before = queue if server.usual is None else server.usual
                 server.usual, server.counted = before + share * (queue - before), now
 
-    def publish(self, now: float) -> Mapping[str, ServerModel]:
-        """What is known at a time, by backend. Meant to be called about once a second."""
-        families: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
-        arms = {server.arm.fingerprint: server.arm for server in self._servers.values()}
-        for fingerprint, arm in arms.items():
-            if arm.draft_tokens:
-                families[arm.target, arm.family].append(self._accepted[fingerprint])
-        hard = {family: hardness(members) for family, members in families.items()}
-        for fingerprint, arm in arms.items():
-            known = hard[arm.target, arm.family] if arm.draft_tokens else {}
-            self._published[fingerprint] = publish(self._accepted[fingerprint], known, now)
-        curves: dict[object, list[Curve]] = defaultdict(list)
-        prompts: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(8))
-        for server in self._servers.values():
-            curves[_kin(server.arm)].append(server.curve)
-            prompts[server.arm.fingerprint] += server.prefill.rows(server.curve.level)
-        kin = {key: Pool.of(members) for key, members in curves.items()}
-        by_load = {fingerprint: self._loaded(arm) for fingerprint, arm in arms.items()}
-        for backend in self._turn():
-            server = self._servers[backend]
-            fingerprint = server.arm.fingerprint
-            self._renew(
-                backend, server, kin[_kin(server.arm)], prompts[fingerprint], by_load[fingerprint], now
-            )
+    @property
+    def models(self) -> Mapping[str, ServerModel]:
+        """What is known, by backend, as of when it was last made anew."""
         return {backend: server.model for backend, server in self._servers.items()}
+
+    def publish(self, now: float) -> Mapping[str, ServerModel]:
+        """Make the models anew at once, see :meth:`renew`, and hand them over."""
+        for _ in self.renew(now):
+            pass
+        return self.models
+
+    def renew(self, now: float) -> Iterator[None]:
+        """Make the models anew, or of many servers the next ones; a step takes up to a millisecond.
+
+        Meant to be done about once a second. Samples may come, and servers change, between steps.
+        """
+        arms = {server.arm.fingerprint: server.arm for server in self._servers.values()}
+        for fingerprint, known in publish_each(self._accepted, arms, now):
+            self._published[fingerprint] = known
+            yield
+        kin: dict[object, Pool] = defaultdict(Pool)
+        prompts: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(8))
+        for server in tuple(self._servers.values()):
+            kin[_kin(server.arm)].add(server.curve)
+            prompts[server.arm.fingerprint] += server.prefill.rows(server.curve.level)
+            yield
+        by_load: dict[str, NDArray[np.float64]] = {}
+        for backend, server in self._turn():
+            yield
+            if self._servers.get(backend) is not server:
+                continue  # it is gone, or another configuration
+            arm, fingerprint = server.arm, server.arm.fingerprint
+            if fingerprint not in by_load:
+                by_load[fingerprint] = self._loaded(arm)
+            self._renew(backend, server, kin[_kin(arm)], prompts[fingerprint], by_load[fingerprint], now)
 
     def _loaded(self, arm: Arm) -> NDArray[np.float64]:
         """How many more steps a token takes by batch."""
@@ -253,12 +263,12 @@ class Learner:
         usual = known.other_steps_per_token
         return short.relative(known.steps_per_token, usual, arm.draft_tokens, server.usual)
 
-    def _turn(self) -> list[str]:
+    def _turn(self) -> list[tuple[str, _Server]]:
         """Servers whose models are made anew this time: all, or where there are many, the next ones."""
-        names = list(self._servers)
-        first = self._next % len(names) if len(names) > AT_A_TIME else 0
+        servers = list(self._servers.items())
+        first = self._next % len(servers) if len(servers) > AT_A_TIME else 0
         self._next = first + AT_A_TIME
-        return (names[first:] + names[:first])[:AT_A_TIME]
+        return (servers[first:] + servers[:first])[:AT_A_TIME]
 
     def _renew(
         self,
@@ -303,12 +313,6 @@ class Learner:
             request_spread=accepted.request_spread if arm.draft_tokens else 0.0,
             measured=server.curve.evidence * fresh(now - server.seen),
         )
-
-
-def _batch(sample: Sample) -> float | None:
-    """Mean requests on the server over a request's steps; None where no time is known."""
-    steps = sum([span.steps for span in sample.spans])
-    return sum([span.batch * span.steps for span in sample.spans]) / steps if steps else None
 
 
 def _kin(arm: Arm) -> object:

@@ -16,7 +16,9 @@ from gateway.core.drift import Drift
 from gateway.core.predict import PROMPT_BINS, SAMPLED, STRATA, Cell, ServerModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from gateway.core.samples import Arm
 
 FAMILY: Final = 1.0
 """Configurations that the belief counts for that no workload is hard for all of them."""
@@ -201,6 +203,26 @@ class Published:
 def fresh(age: float) -> float:
     """What evidence still counts for in how sure it is, when the last request was so many seconds ago."""
     return math.exp(min(0.0, STALE - age) / STALE)
+
+
+def publish_each(
+    accepted: Mapping[str, Evidence], arms: Mapping[str, Arm], now: float
+) -> Iterator[tuple[str, Published]]:
+    """What is known of several configurations, one after the other, each beside its family.
+
+    Args:
+        accepted: Their evidence, by fingerprint.
+        arms: Which ones.
+        now: Monotonic seconds.
+    """
+    families: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    for fingerprint, arm in arms.items():
+        if arm.draft_tokens:
+            families[arm.target, arm.family].append(accepted[fingerprint])
+    hard = {family: hardness(members) for family, members in families.items()}
+    for fingerprint, arm in arms.items():
+        known = hard[arm.target, arm.family] if arm.draft_tokens else {}
+        yield fingerprint, publish(accepted[fingerprint], known, now)
 
 
 def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:

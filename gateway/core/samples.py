@@ -82,6 +82,12 @@ class Sample:
     backpressured: bool = False
     resumed: bool = False
 
+    @property
+    def batch(self) -> float | None:
+        """Mean requests on the server over the steps; None where no time is known."""
+        steps = sum([span.steps for span in self.spans])
+        return sum([span.batch * span.steps for span in self.spans]) / steps if steps else None
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:

@@ -34,9 +34,10 @@ from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.runtime.homes import Homes
 from gateway.runtime.occupancy import Occupancy
 from gateway.runtime.planner import Planner
+from gateway.runtime.tasks import in_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from gateway.core.classes import ServiceClass
     from gateway.core.classify import Classification
@@ -56,9 +57,6 @@ ADVISE_SECONDS: Final = 60.0
 
 ENOUGH: Final = 50
 """Answers of a server that are learnt from between two publications: more tell nothing new, and cost time."""
-
-LOOKS: Final = 2
-"""Running streams that are learnt from in one turn of the loop."""
 
 _MOST_TOLD: Final = 50_000
 """Streams whose progress is remembered; far more than run at a time."""
@@ -189,30 +187,37 @@ class Learning:
         return limits.kept(record.outcome.ttft, record.outcome.tpot)
 
     async def look(self) -> None:
-        """Take in what the running streams tell, of a few in each turn of the loop."""
-        if self._policy.learning.mode == FROZEN:
-            return
+        """Take in what the running streams tell, a little in each turn of the loop."""
+        if self._policy.learning.mode != FROZEN:
+            await in_turns(self._looks())
+
+    def _looks(self) -> Iterator[None]:
         here: set[str] = set()
         for one in self._progress():
-            if here and len(here) % LOOKS == 0:
-                await asyncio.sleep(0)
             here.add(one.request_id)
             told = self._told.get(one.request_id)
             steps = self._steps.get(one.backend, 1.0)
             if (sample := running(one, told, steps, self._occupancy)) is not None:
                 self._learner.update(sample)
                 self._told[one.request_id] = tell(one, told)
+            yield
         if len(self._told) > _MOST_TOLD:  # records that were dropped on their way leave theirs behind
             self._told = {name: told for name, told in self._told.items() if name in here}
 
-    def publish(self) -> None:
-        """Hand what is known to the snapshots."""
+    async def renew(self) -> None:
+        """Make anew what is known, a little in each turn of the loop, and hand it over."""
         self._taken.clear()
-        now, learning, stale_after = self._now(), self._policy.learning, self._policy.stale_after
+        now, stale_after = self._now(), self._policy.stale_after
         states = self._fleet.snapshot.states
         self._learner.count({state.backend.name: state.queue(now, stale_after) for state in states}, now)
-        models = learning.known if learning.mode == FROZEN else self._learner.publish(now)
-        self._fleet.learnt(models)
+        if self._policy.learning.mode != FROZEN:
+            await in_turns(self._learner.renew(now))
+        self.publish()
+
+    def publish(self) -> None:
+        """Hand what is known to the snapshots."""
+        learning = self._policy.learning
+        self._fleet.learnt(learning.known if learning.mode == FROZEN else self._learner.models)
         self._guide()
 
     def _guide(self) -> None:
@@ -257,7 +262,7 @@ class Learning:
             ticks += 1
             try:
                 await self.look()
-                self.publish()
+                await self.renew()
                 if ticks % round(PLAN_SECONDS / PUBLISH_SECONDS) == 0:
                     await self.plan()
             except Exception:  # noqa: BLE001 - the next try may do, and requests go on meanwhile
@@ -304,12 +309,8 @@ class Learning:
         models: dict[str, ServerModel] = {}
         for state in self._fleet.snapshot.states:
             backend = state.backend
-            if (
-                backend.target == target
-                and state.model is not None
-                and state.healthy
-                and state.breaker.until <= now
-            ):
+            up = state.healthy and state.breaker.until <= now
+            if up and backend.target == target and state.model is not None:
                 kinds[fingerprint(backend)].append(backend.name)
                 models.setdefault(fingerprint(backend), state.model)
         return [Kind(tuple(names), models[key]) for key, names in kinds.items()]

@@ -6,10 +6,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gateway.runtime import clock
+
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
 
 AGAIN_SECONDS: Final = 1.0
+
+AT_A_STRETCH: Final = 0.0005
+"""Seconds of work in one turn of the loop, where it can be divided."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -43,6 +48,19 @@ async def bounded(coroutine: Coroutine[Any, Any, object], *, within: float, name
     if late:
         _log.warning("task %s did not end within %g s and is given up", name, within)
         task.cancel()
+
+
+async def in_turns(steps: Iterable[None]) -> None:
+    """Do work in the loop a little at a time.
+
+    Args:
+        steps: Does a step of it for each item that is taken.
+    """
+    until = clock.monotonic() + AT_A_STRETCH
+    for _ in steps:
+        if clock.monotonic() > until:
+            await asyncio.sleep(0)
+            until = clock.monotonic() + AT_A_STRETCH
 
 
 async def cancel(task: asyncio.Task[Any]) -> None:

@@ -21,6 +21,13 @@ def taught(true: list[float], batches: range | list[int], times: int = 40, noise
     return curve
 
 
+def pool(*curves):
+    found = Pool()
+    for curve in curves:
+        found.add(curve)
+    return found
+
+
 def test_an_affine_table_has_grown_as_said_at_64() -> None:
     assert len(PRIOR) == MOST + 1
     assert (PRIOR[0], PRIOR[1], PRIOR[64]) == (0.02, 0.02, pytest.approx(0.04))
@@ -81,17 +88,17 @@ def test_a_jump_moves_everything_and_takes_most_of_the_evidence() -> None:
 def test_replicas_lend_what_they_have_seen_but_own_evidence_wins() -> None:
     slow = taught([3.0 * one for one in PRIOR], [8, 16])
     fresh, own = Curve(PRIOR), taught(list(PRIOR), [8, 16])
-    assert fresh.table(Pool.of([slow, fresh]))[8] == pytest.approx(3.0 * PRIOR[8], rel=0.3)
-    assert own.table(Pool.of([slow, own]))[8] == pytest.approx(PRIOR[8], rel=0.2)
-    assert fresh.table(Pool.of([fresh])) == pytest.approx(np.array(PRIOR))
-    assert own.table(Pool.of([own])) == pytest.approx(own.table())
+    assert fresh.table(pool(slow, fresh))[8] == pytest.approx(3.0 * PRIOR[8], rel=0.3)
+    assert own.table(pool(slow, own))[8] == pytest.approx(PRIOR[8], rel=0.2)
+    assert fresh.table(pool(fresh)) == pytest.approx(np.array(PRIOR))
+    assert own.table(pool(own)) == pytest.approx(own.table())
 
 
 def test_a_replica_that_got_slow_lends_what_it_saw_all_the_same() -> None:
     moved, fresh = taught(list(PRIOR), [8, 16]), Curve(PRIOR)
     moved.shifted(math.log(2.0), 1.0)
-    assert fresh.table(Pool.of([moved, fresh]))[8] == pytest.approx(2.0 * PRIOR[8], rel=0.2)
-    assert moved.table(Pool.of([moved, fresh])) == pytest.approx(moved.table())
+    assert fresh.table(pool(moved, fresh))[8] == pytest.approx(2.0 * PRIOR[8], rel=0.2)
+    assert moved.table(pool(moved, fresh)) == pytest.approx(moved.table())
 
 
 def test_small_dips_are_noise_and_a_large_drop_is_the_engines() -> None:

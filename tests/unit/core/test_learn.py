@@ -271,3 +271,36 @@ def test_of_many_servers_some_are_made_anew_at_a_time_and_all_in_turn() -> None:
         seen |= {name for name in names if after[name] is not before[name]}
         assert len(after) == len(names)
     assert seen == set(names)
+
+
+@pytest.mark.parametrize("stop", range(9))
+def test_servers_may_come_change_and_go_while_models_are_made_anew(stop: int) -> None:
+    one = learner(a=DRAFT, b=PLAIN, c=PLAIN)
+    kept = one.models["c"]
+    for at in range(40):
+        one.update(answer("c", float(at), steps=60.0))
+    steps = one.renew(40.0)
+    for _ in range(stop):
+        next(steps)
+    other = replace(DRAFT, fingerprint="other", draft_tokens=2)
+    one.arm("a", other)
+    one.drop("b")
+    one.arm("d", PLAIN)
+    list(steps)
+    assert set(one.models) == {"a", "c", "d"}
+    assert one.models["a"].fingerprint == "other"
+    assert one.models["c"].measured > kept.measured
+    assert one.models["c"] == one.publish(40.0)["c"]
+
+
+def test_a_step_of_making_models_anew_is_about_one_server() -> None:
+    one = Learner()
+    for at in range(100):
+        one.arm(f"s{at}", replace(PLAIN, fingerprint=f"f{at % 4}"))
+    changed, before = [], one.models
+    for _ in one.renew(1.0):
+        after = one.models
+        changed.append(sum(after[name] is not before[name] for name in after))
+        before = after
+    assert max(changed) == 1
+    assert sum(changed) >= AT_A_TIME - 1

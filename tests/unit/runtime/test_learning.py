@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -76,11 +75,11 @@ def answered(name: str, attempt: Attempt, **given: Any) -> Record:
     )  # fmt: skip
 
 
-def test_what_answers_tell_is_published_into_the_snapshot() -> None:
+async def test_what_answers_tell_is_published_into_the_snapshot() -> None:
     stand = Stand()
     for _ in range(30):
         stand.answer()
-    stand.learning.publish()
+    await stand.learning.renew()
     model = stand.learning.models["a"]
     assert model.step(1.0) == pytest.approx(0.1, rel=0.1)
     assert model.other_steps_per_token < 0.5
@@ -88,12 +87,12 @@ def test_what_answers_tell_is_published_into_the_snapshot() -> None:
     assert stand.learning.homes.of(Hints(session="s"), stand.clock.now) == Home("a", 201.0)
 
 
-def test_the_load_of_each_server_is_counted_at_every_publication() -> None:
+async def test_the_load_of_each_server_is_counted_at_every_publication() -> None:
     stand = Stand()
-    stand.learning.publish()
+    await stand.learning.renew()
     stand.fleet.dispatched("a")
     stand.clock.now += 1e6
-    stand.learning.publish()
+    await stand.learning.renew()
     assert [stand.learning.models[name].usual for name in "ab"] == [1.0, 0.0]
 
 
@@ -108,20 +107,20 @@ async def test_a_frozen_one_goes_by_it_alone() -> None:
     stand = Stand(Settings(FROZEN, 1.0, known={"a": SERVER_MODEL}))
     stand.answer()
     await stand.learning.look()
-    stand.learning.publish()
+    await stand.learning.renew()
     assert stand.learning.models == {"a": SERVER_MODEL}
 
 
-def test_of_many_answers_of_a_server_enough_are_learnt_from() -> None:
+async def test_of_many_answers_of_a_server_enough_are_learnt_from() -> None:
     stand = Stand()
     attempt = Attempt("a", "done", "", 200, 100.0, 104.5)
     for _ in range(module.ENOUGH + 100):
         stand.learning.on_record(answered("a", attempt))
-    stand.learning.publish()
+    await stand.learning.renew()
     assert stand.learning.models["a"].evidence["math"] < module.ENOUGH
     stand.learning.on_record(answered("a", attempt))
     before = stand.learning.models["a"].evidence["math"]
-    stand.learning.publish()
+    await stand.learning.renew()
     assert stand.learning.models["a"].evidence["math"] > before
 
 
@@ -132,12 +131,12 @@ async def test_running_streams_tell_and_their_end_tells_the_rest() -> None:
     stand.clock.now = 102.5
     await stand.learning.look()
     await stand.learning.look()
-    stand.learning.publish()
+    await stand.learning.renew()
     told = stand.learning.models["a"]
     assert told.measured > 0.0
     attempt = Attempt("a", "done", "", 200, 100.0, 103.5)
     stand.learning.on_record(answered("a", attempt, events=51, decode_seconds=2.5))
-    stand.learning.publish()
+    await stand.learning.renew()
     assert stand.learning.models["a"].measured > told.measured
     assert stand.learning.models["a"].measured < 2.5 * told.measured
 
@@ -151,19 +150,6 @@ async def test_what_lost_records_leave_behind_is_swept_up(monkeypatch: pytest.Mo
     stand.streams = stand.streams[1:]
     await stand.learning.look()
     assert set(stand.learning._told) == {"s"}
-
-
-async def test_other_tasks_have_their_turn_while_many_streams_are_looked_at() -> None:
-    stand = Stand()
-    stream = Progress("r", "a", features(), MATH, 100.0, 100.5, 102.5, 41)
-    stand.streams = [replace(stream, request_id=str(number)) for number in range(4 * module.LOOKS)]
-    looking = asyncio.create_task(stand.learning.look())
-    told = [0]
-    while not looking.done():
-        await asyncio.sleep(0)
-        told.append(len(stand.learning._told))
-    assert max(later - before for before, later in pairwise(told)) <= module.LOOKS
-    assert told[-1] == 4 * module.LOOKS
 
 
 def test_servers_that_come_and_go_are_learnt_about_and_forgotten() -> None:
@@ -189,7 +175,7 @@ def test_budgets_change_what_may_be_explored_at_once() -> None:
     assert stand.fleet.snapshot.guide.due == frozenset()
 
 
-def test_exploring_that_cost_nothing_after_all_may_go_on() -> None:
+async def test_exploring_that_cost_nothing_after_all_may_go_on() -> None:
     stand = Stand()
     for _ in range(60):
         stand.learning.decided(decision(), "math")
@@ -202,7 +188,7 @@ def test_exploring_that_cost_nothing_after_all_may_go_on() -> None:
     assert stand.fleet.snapshot.guide.explorable == frozenset()
     done = answered("a", Attempt("a", "done", "", 200, 0.0, 0.001))
     stand.learning.on_record(replace(done, decision=tried, snapshot=stand.fleet.snapshot))
-    stand.learning.publish()
+    await stand.learning.renew()
     assert stand.fleet.snapshot.guide.explorable == {"math"}
 
 
@@ -212,13 +198,13 @@ def test_without_budgets_nothing_is_counted() -> None:
     assert stand.learning.purse.requests == 0
 
 
-def test_nothing_is_explored_above_the_knee() -> None:
+async def test_nothing_is_explored_above_the_knee() -> None:
     stand = Stand(AUTOMATIC, replace(DRAFT, max_in_flight=4))
     for _ in range(25):
         stand.learning.decided(decision(), "math")
     for _ in range(3):
         stand.fleet.dispatched("a")
-    stand.learning.publish()
+    await stand.learning.renew()
     assert stand.fleet.snapshot.guide.explorable == frozenset()
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import weakref
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from gateway.runtime import tasks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 @pytest.fixture(autouse=True)
@@ -187,3 +188,22 @@ async def test_what_fails_in_time_is_logged_not_raised(caplog: pytest.LogCapture
     await tasks.bounded(fail(), within=60.0, name="work")
     await asyncio.sleep(0)
     assert [one.getMessage() for one in caplog.records] == ["task work failed"]
+
+
+async def test_others_have_their_turn_during_work_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, done, seen = 0.0, 0, []
+    monkeypatch.setattr(tasks.clock, "monotonic", lambda: now)
+
+    def work() -> Iterator[None]:
+        nonlocal now, done
+        for _ in range(40):
+            now += tasks.AT_A_STRETCH / 4.0
+            done += 1
+            yield
+
+    working = asyncio.create_task(tasks.in_turns(work()))
+    while not working.done():
+        await asyncio.sleep(0)
+        seen.append(done)
+    assert done == 40
+    assert max(later - before for before, later in pairwise(seen)) <= 6
