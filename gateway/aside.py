@@ -1,6 +1,6 @@
 """Long work in a thread steps aside now and then, so that streams do not wait for it.
 
-A thread that does not sleep may keep others from its CPU until the kernel's next tick but one, 4 ms and more, however
+A thread that does not sleep may keep others from its CPU until a tick of the kernel, 4 ms and more, however
 soon it would give away the interpreter's lock.
 """
 

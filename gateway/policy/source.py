@@ -106,10 +106,10 @@ def _read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
     return source, walk.problems
 
 
-class _Composer(Composer):  # type: ignore[misc] - the library has no types
+class _Composer(Composer):
     """Steps aside between nodes."""
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: object, index: object) -> object:
         step_aside()
         return super().compose_node(parent, index)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core import reasons
@@ -34,6 +35,7 @@ from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.runtime.homes import Homes
 from gateway.runtime.occupancy import Occupancy
 from gateway.runtime.planner import Planner
+from gateway.runtime.program import load_solver
 from gateway.runtime.tasks import in_turns
 
 if TYPE_CHECKING:
@@ -180,8 +182,8 @@ class Learning:
 
     def _kept(self, record: Record) -> bool | None:
         """Whether an answer kept the limits of its class; None where it has none, or there was no answer."""
-        name = record.decision.service
-        limits = next((one.limits for one in self._policy.classes if one.name == name), DEFAULT.limits)
+        of = (one.limits for one in self._policy.classes if one.name == record.decision.service)
+        limits = next(of, DEFAULT.limits)
         if not limits.any or record.outcome.status != OK:
             return None
         return limits.kept(record.outcome.ttft, record.outcome.tpot)
@@ -207,9 +209,9 @@ class Learning:
     async def renew(self) -> None:
         """Make anew what is known, a little in each turn of the loop, and hand it over."""
         self._taken.clear()
-        now, stale_after = self._now(), self._policy.stale_after
-        states = self._fleet.snapshot.states
-        self._learner.count({state.backend.name: state.queue(now, stale_after) for state in states}, now)
+        now, stale = self._now(), self._policy.stale_after
+        queues = {one.backend.name: one.queue(now, stale) for one in self._fleet.snapshot.states}
+        self._learner.count(queues, now)
         if self._policy.learning.mode != FROZEN:
             await in_turns(self._learner.renew(now))
         self.publish()
@@ -228,11 +230,8 @@ class Learning:
     @property
     def models(self) -> Mapping[str, ServerModel]:
         """What is known, by backend."""
-        return {
-            state.backend.name: state.model
-            for state in self._fleet.snapshot.states
-            if state.model is not None
-        }
+        states = self._fleet.snapshot.states
+        return {one.backend.name: one.model for one in states if one.model is not None}
 
     def as_json(self) -> dict[str, Any]:
         """Who decides, the roles, what is advised and what exploration has cost, for people and scripts."""
@@ -256,11 +255,11 @@ class Learning:
 
     async def run(self) -> None:
         """Publish each second, plan every few; until cancelled."""
-        ticks = 0
-        while True:
+        for ticks in count(1):
             await asyncio.sleep(PUBLISH_SECONDS)
-            ticks += 1
             try:
+                if ticks == 1 and self._policy.learning.mode != STATIC:
+                    await asyncio.to_thread(load_solver)
                 await self.look()
                 await self.renew()
                 if ticks % round(PLAN_SECONDS / PUBLISH_SECONDS) == 0:

@@ -42,6 +42,11 @@ _GAP: Final = 0.005
 """Relative distance to the best plan at which the search ends."""
 
 
+def load_solver() -> None:
+    """Load HiGHS: later that would hold up streams for 20 ms, as much of it keeps the interpreter's lock."""
+    import scipy.optimize  # noqa: PLC0415, F401 - only who plans pays for the import
+
+
 @dataclass(frozen=True, slots=True)
 class Solution:
     """What the program says.
