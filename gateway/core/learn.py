@@ -44,7 +44,7 @@ _LEAST_DECODING: Final = 0.2
 """Share of a span that is decoding at least, whatever prompts are believed to have taken of it."""
 
 AT_A_TIME: Final = 64
-"""Servers whose models are made anew at each publication: a tenth of a millisecond each."""
+"""Servers whose models are made anew at each publication: a quarter of a millisecond each."""
 
 _OF_LATE: Final = 20.0
 """Seconds over which the usual number of requests on a server is taken: about as long as answers take."""
