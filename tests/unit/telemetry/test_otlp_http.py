@@ -375,13 +375,20 @@ def test_after_a_posting_that_was_ended_the_next_one_is_sent(monkeypatch: pytest
     """On a connection that answered well before, too."""
     good = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
-        sender = Sender(f"http://127.0.0.1:{server.getsockname()[1]}", {"OTEL_EXPORTER_OTLP_TIMEOUT": "0.5"})
-        done = pool.submit(lambda: [sender.send(b"x") for _ in range(3)])
+        sender = Sender(f"http://127.0.0.1:{server.getsockname()[1]}", {})
+
+        def post(limit: float) -> bool:
+            sender._timeout = limit
+            return sender.send(b"x")
+
+        done = pool.submit(lambda: [*map(post, (30.0, 0.5, 30.0))])
         connection, _ = server.accept()
         with connection:
             received = b""
             while not received.endswith(b"\r\n\r\nx"):  # head and body may come apart
-                received += connection.recv(4096)
+                part = connection.recv(4096)
+                assert part
+                received += part
             connection.sendall(good)
             with contextlib.suppress(OSError):
                 while connection.recv(4096):
