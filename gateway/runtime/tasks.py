@@ -6,15 +6,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gateway.aside import AT_A_STRETCH
 from gateway.runtime import clock
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
 AGAIN_SECONDS: Final = 1.0
-
-AT_A_STRETCH: Final = 0.0005
-"""Seconds of work in one turn of the loop, where it can be divided."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -23,7 +23,7 @@ from opentelemetry.sdk.metrics.export import (
     PeriodicExportingMetricReader,
 )
 
-from gateway.aside import step_aside
+from gateway.aside import unhurried
 from gateway.telemetry import names
 from gateway.telemetry.tally import attributes
 
@@ -163,8 +163,7 @@ class Histograms:
 
     def _data(self, metric: names.Metric, now: int, *, exemplars: bool) -> Histogram:
         points = []
-        for values, series in self._measured(metric):
-            step_aside()
+        for values, series in unhurried(self._measured(metric)):
             counts = tuple(series.counts)
             points.append(
                 HistogramDataPoint(
@@ -179,9 +178,7 @@ class _Unhurried(list[Metric]):
     """A list that lets other threads go first before it gives away the next one."""
 
     def __iter__(self) -> Iterator[Metric]:
-        for one in super().__iter__():
-            step_aside()
-            yield one
+        return unhurried(super().__iter__())
 
 
 def _taken(series: Series) -> list[Exemplar]:

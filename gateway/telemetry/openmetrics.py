@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.samples import Exemplar
 
-from gateway.aside import step_aside
+from gateway.aside import unhurried
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,9 +43,7 @@ class Families:
 
     def collect(self) -> Iterator[Metric]:
         """All families, with a chance for other threads before each."""
-        for family in self._registry.collect():
-            step_aside()
-            yield family
+        return unhurried(self._registry.collect())
 
 
 class _Marked(Families):
@@ -61,8 +59,7 @@ class _Marked(Families):
         known: dict[Key, dict[float, Seen]] = {
             (name, frozenset(labels.items())): seen for name, labels, seen in self._histograms.last()
         }
-        for family in families:
-            step_aside()
+        for family in unhurried(families):
             if family.type == "histogram":
                 family.samples = list(_marked(family, known))
             yield family

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.aside import AT_A_STRETCH
 from gateway.runtime import tasks
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ async def test_others_have_their_turn_during_work_in_the_loop(monkeypatch: pytes
     def work() -> Iterator[None]:
         nonlocal now, done
         for _ in range(40):
-            now += tasks.AT_A_STRETCH / 4.0
+            now += AT_A_STRETCH / 4.0
             done += 1
             yield
 
