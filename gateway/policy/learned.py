@@ -12,6 +12,7 @@ from ruamel.yaml.error import YAMLError
 
 from gateway.core.curve import MOST, crowding
 from gateway.core.predict import PROMPT_BINS, SAMPLED, STRATA, Cell, ServerModel, prompt_bin
+from gateway.policy.source import yaml_parser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,7 @@ def parse(text: str) -> Mapping[str, ServerModel]:
         UnusableLearnedError: It is not such a file.
     """
     try:
-        data = YAML(typ="safe", pure=True).load(text)
+        data = yaml_parser().load(text)
         file = LearnedFile.model_validate(data)
     except YAMLError as error:
         raise UnusableLearnedError(f"it is no YAML: {' '.join(str(error).split())}") from error

@@ -84,10 +84,16 @@ def read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
     return source, list(problems)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
+def yaml_parser() -> YAML:
+    """A parser for a thread beside streams, which it lets go first between nodes."""
     parser = YAML(typ="safe", pure=True)
     parser.Composer = _Composer
+    return parser
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(text: str, file: str) -> tuple[Source | None, list[Problem]]:
+    parser = yaml_parser()
     parser.composer.warn_double_anchors = False  # YAML lets an anchor be set again
     walk = _Walk(file, parser.constructor)
     try:

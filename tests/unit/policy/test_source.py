@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.policy.source import MOST_VALUES, read
+from gateway.policy import source as module
+from gateway.policy.source import MOST_VALUES, read, yaml_parser
 
 
 def problems(text: str) -> list[tuple[int, int, str, str, str]]:
@@ -163,3 +164,10 @@ def test_a_problem_points_at_the_nearest_place_that_exists() -> None:
     assert (missing.line, missing.column, missing.path) == (2, 3, "a.c[0]")
     assert source.problem(("a", "b"), "w", "r", key=True).column == 3
     assert source.problem(("a", "b"), "w", "r", warning=True).column == 6
+
+
+def test_parsing_lets_streams_go_first_before_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    chances = []
+    monkeypatch.setattr(module, "step_aside", lambda: chances.append(1))
+    assert yaml_parser().load("a: [1, 2]\nb: c") == {"a": [1, 2], "b": "c"}
+    assert len(chances) == 7
