@@ -121,6 +121,12 @@ class _Pipe:
         """Nothing else is under way."""
         self._conversation.turns += 1
 
+    async def share(self, work, one):
+        await self.turn()
+        [found] = work([one])
+        await self.turn()
+        return found
+
     def start(self, status, headers):
         self._conversation.take({"type": "http.response.start", "status": status, "headers": headers})
 

@@ -50,8 +50,11 @@ class Classification:
 class Classifier(Protocol):
     """Whatever labels requests. A pure function of its arguments; it neither waits nor keeps text."""
 
-    def label(self, view: RequestView, features: Features, /) -> Classification:
-        """Gives the most likely label, however unsure; the caller applies the threshold."""
+    def labels(self, requests: Sequence[tuple[RequestView, Features]], /) -> Sequence[Classification]:
+        """Gives the most likely label of each request, however unsure; the caller applies the threshold.
+
+        What it gives of one is the same whatever others are beside it.
+        """
         ...
 
     def reasons(self, view: RequestView, features: Features, label: str, /) -> list[str]:
@@ -74,6 +77,10 @@ class RuleClassifier:
             if rule.fits(features):
                 return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
         return NOTHING
+
+    def labels(self, requests: Sequence[tuple[RequestView, Features]], /) -> Sequence[Classification]:
+        """Gives the label of each."""
+        return [self.label(view, features) for view, features in requests]
 
     def reasons(self, _view: RequestView, _features: Features, _label: str, /) -> list[str]:
         """Nothing but the rule itself speaks for its label."""
@@ -111,15 +118,49 @@ def classify(
         classifier: What guesses where nobody said.
         before: Natures of the session's last answers, the newest last.
     """
-    hint = features.hints.workload
+    return classify_all([Asked(view, features, settings, before)], classifier)[0]
+
+
+@value(frozen=True, slots=True)
+class Asked:
+    """A request to label, with what :func:`classify` takes."""
+
+    view: RequestView
+    features: Features
+    settings: ClassifierSettings
+    before: Sequence[str] = ()
+
+
+def classify_all(requests: Sequence[Asked], classifier: Classifier) -> list[Classification]:
+    """Labels several requests, each as :func:`classify` does."""
+    told = [_told(asked) for asked in requests]
+    open_to = [asked for asked, found in zip(requests, told, strict=True) if found is None]
+    guessed = iter(classifier.labels([(asked.view, asked.features) for asked in open_to]))
+    return [
+        _judged(asked, next(guessed)) if found is None else found
+        for asked, found in zip(requests, told, strict=True)
+    ]
+
+
+def _told(asked: Asked) -> Classification | None:
+    """What the caller or the policy says, or the built-in rules alone where the policy says so."""
+    settings = asked.settings
+    hint = asked.features.hints.workload
     if hint is not None and settings.trust_hints and hint in known(settings):
         return Classification(hint, 1.0, "hint")
     for rule in settings.rules:
-        if rule.fits(view):
+        if rule.fits(asked.view):
             return Classification(rule.label, 1.0, "policy")
-    found = (_RULES if settings.model == "rules" else classifier).label(view, features)
-    if before and found.source.startswith("model:") and sessions.unseen(view):
-        found = _with_session(found, before)
+    if settings.model == "rules":
+        return _judged(asked, _RULES.label(asked.view, asked.features))
+    return None
+
+
+def _judged(asked: Asked, found: Classification) -> Classification:
+    """What a guess comes to beside the session and the operator's own labels, and where it is not sure."""
+    view, settings = asked.view, asked.settings
+    if asked.before and found.source.startswith("model:") and sessions.unseen(view):
+        found = _with_session(found, asked.before)
     if settings.examples is not None and not wordless(view):
         found = _beside(settings.examples, view, found, settings.threshold)
     if found.confidence >= settings.threshold:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from gateway.core.values import value
 from gateway.core.words import EAST_ASIAN, UNITS, single_bytes, units
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from gateway.core.features import RequestView
@@ -33,7 +35,7 @@ AROUND_CHARS: Final = 400
 
 _REGIONS: Final = 3
 _REGION_CHARS: Final = HEAD_CHARS + TAIL_CHARS + 1
-_LONGEST: Final = 2 * _REGIONS * (_REGION_CHARS + 3)
+_LONGEST: Final = 2**13
 _GRAM: Final = 4
 _OPENING: Final = 6
 _CLOSING: Final = 5
@@ -64,7 +66,7 @@ _FROM_NEXT: Final = _UNPOWERS[1:]
 # Arrays without a dimension: to calculate with, they take half the time that numbers of numpy's take.
 _OPEN, _OPEN_PAIR, _CLOSE, _PLACE, _OFFER, _OFFER_PAIR = map(np.array, _constants(40, 6))
 _WORD, _PAIR = [*map(np.array, _constants(50, _REGIONS))], [*map(np.array, _constants(60, _REGIONS))]
-_GRAMS: Final = [_FROM_NEXT * factor for factor in _constants(70, _REGIONS)]
+_GRAMS: Final = [*map(np.array, _constants(70, _REGIONS))]
 _SHIFT: Final = np.array(64 - BITS, np.uint64)
 _WEIGHTS: Final = (1 / np.sqrt(np.arange(_LONGEST).clip(1))).astype(np.float32)
 """What each of a kind counts, by how many there are: to the bit the same on every processor."""
@@ -216,35 +218,78 @@ def _buckets(hashes: Hashes) -> NDArray[np.int64]:
     return (hashes >> _SHIFT).view(np.int64)
 
 
-def read(view: RequestView) -> Grams:
-    """Reads the words, pairs of words and character n-grams of a request.
+class _Taken(NamedTuple):
+    """What is read of a request: its texts, of which region each is, and whether it may call tools."""
 
-    All regions are taken apart at once: spaces are between them, so that no word is of two.
-    """
-    regions = [(number, _spaced(text)) for number, text in enumerate(_regions(view)) if text]
-    texts = [text for _, text in regions]
+    texts: list[str]
+    regions: list[int]
+    offered: bool
+
+
+def _taken(view: RequestView) -> _Taken:
+    texts = _regions(view)
+    regions = [number for number, text in enumerate(texts) if text]
+    offered = bool(view.tools) and view.tool_choice != "none"
+    return _Taken([_spaced(texts[number]) for number in regions], regions, offered)
+
+
+def read(view: RequestView) -> Grams:
+    """Reads the words, pairs of words and character n-grams of a request."""
+    return _together([_taken(view)])[0]
+
+
+def read_all(views: Sequence[RequestView]) -> list[Grams]:
+    """Reads those of several requests, of as many at once as the tables are long enough for."""
+    found: list[Grams] = []
+    taken: list[_Taken] = []
+    room = _LONGEST
+    for view in views:
+        one = _taken(view)
+        most = sum([len(text) if text.isascii() else 2 * len(text) for text in one.texts])
+        if most > room:
+            found += _together(taken)
+            taken, room = [], _LONGEST
+        taken.append(one)
+        room -= most
+    return found + _together(taken) if taken else found
+
+
+def _together(taken: Sequence[_Taken]) -> list[Grams]:
+    """Takes all texts of some requests apart at once: spaces are between them, so that no word is of two."""
+    texts = [text for one in taken for text in one.texts]
     whole = "".join(texts)
     wide, borders = _read(whole)
     ends = [*accumulate(map(len, texts) if len(wide) == len(whole) else (len(units(text)) for text in texts))]
     sums = _sums(wide)
     grams, words = sums[_GRAM:] - sums[:-_GRAM], _words(sums, borders)
+    grams *= _FROM_NEXT[: len(grams)]
+    parts = zip(ends, borders[::2].searchsorted(ends).tolist(), strict=True)
     kinds: list[Hashes] = []
+    counts = [0]
     begin = first = 0
-    for (number, _), end, behind in zip(regions, ends, borders[::2].searchsorted(ends).tolist(), strict=True):
-        if end - begin > _GRAM:
-            kinds.append(grams[begin : end - _GRAM] * _GRAMS[number][begin : end - _GRAM])
-        if behind > first:
-            own = words[first:behind]
-            mixed = own * _WORD[number]
-            kinds += (mixed, own[:-1] * _PAIR[number] + mixed[1:])
-            if number == 0:
-                offered = bool(view.tools) and view.tool_choice != "none"
-                kinds += _of_message(own, mixed, offered=offered)
-        begin, first = end, behind
+    for _, regions, offered in taken:
+        for number, (end, behind) in zip(regions, parts, strict=False):
+            if end - begin > _GRAM:
+                kinds.append(grams[begin : end - _GRAM] * _GRAMS[number])
+            if behind > first:
+                own = words[first:behind]
+                mixed = own * _WORD[number]
+                kinds += (mixed, own[:-1] * _PAIR[number] + mixed[1:])
+                if number == 0:
+                    kinds += _of_message(own, mixed, offered=offered)
+            begin, first = end, behind
+        counts.append(len(kinds))
     if not kinds:
-        return NOTHING
+        return [NOTHING] * len(taken)
     lengths = np.array([*map(len, kinds)])
-    return Grams(_buckets(np.concatenate(kinds)), _WEIGHTS[lengths].repeat(lengths))
+    buckets, weights = _buckets(np.concatenate(kinds)), _WEIGHTS[lengths].repeat(lengths)
+    if len(taken) == 1:
+        return [Grams(buckets, weights)]
+    behind_kinds = [0, *accumulate(lengths.tolist())]
+    return [
+        Grams(buckets[start:end], weights[start:end])
+        for start, end in pairwise([behind_kinds[count] for count in counts])
+    ]
 
 
 def message_words(view: RequestView) -> tuple[list[str], NDArray[np.int64]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gateway.core.features import Features, RequestView
+    from gateway.core.grams import Grams
 
 CONTENTS: Final = ("math", "code", "chat", "tool_use", "translation", "grounded")
 """What the content head tells apart. Chat and grounded texts in other languages become ``multilingual``."""
@@ -120,6 +121,13 @@ def _given(scores: Mapping[str, float], label: str, share: float) -> dict[str, f
     return {one: share if one == label else score * others for one, score in scores.items()}
 
 
+def _certain(view: RequestView, number: int) -> Classification | None:
+    """What a request is by a rule, given by its number, that is certain, or for want of words."""
+    if number < len(RULES) and (rule := RULES[number]).name in _CERTAIN:
+        return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
+    return NOTHING if wordless(view) else None
+
+
 class TrainedClassifier:
     """The most likely label by a :class:`Model`, except where a rule is certain."""
 
@@ -131,12 +139,22 @@ class TrainedClassifier:
 
     def label(self, view: RequestView, features: Features) -> Classification:
         """Gives the most likely label with the probability of each; confidence 0 where there are no words."""
-        number = signals.first_rule(features)
-        if number < len(RULES) and (rule := RULES[number]).name in _CERTAIN:
-            return Classification(rule.label, rule.confidence, f"rule:{rule.name}")
-        if wordless(view):
-            return NOTHING
-        scores = self._scores(view, signals.read(features, number))
+        return self.labels([(view, features)])[0]
+
+    def labels(self, requests: Sequence[tuple[RequestView, Features]]) -> list[Classification]:
+        """The same of several requests, whose texts are taken apart at once."""
+        rules = [signals.first_rule(features) for _, features in requests]
+        certain = [_certain(view, rule) for (view, _), rule in zip(requests, rules, strict=True)]
+        read = iter(
+            grams.read_all([view for (view, _), one in zip(requests, certain, strict=True) if one is None])
+        )
+        return [
+            self._likeliest(next(read), signals.read(features, rule), rule) if one is None else one
+            for (_, features), rule, one in zip(requests, rules, certain, strict=True)
+        ]
+
+    def _likeliest(self, read: Grams, row: NDArray[np.float32], number: int) -> Classification:
+        scores = self._scores(read, row)
         if (
             number < len(RULES)
             and RULES[number].name in _NAMES_A_TOOL
@@ -149,17 +167,16 @@ class TrainedClassifier:
         label = max(scores, key=scores.__getitem__)
         return Classification(label, scores[label], self._source, scores)
 
-    def _scores(self, view: RequestView, row: NDArray[np.float32]) -> Mapping[str, float]:
+    def _scores(self, read: Grams, row: NDArray[np.float32]) -> Mapping[str, float]:
         content, language = self._model.temperatures
-        *contents, odds = self._logits(view, row)
+        *contents, odds = self._logits(read, row)
         highest = max(contents)
         steep = [exp((logit - highest) / content) for logit in contents]
         total = sum(steep)
         foreign = 1 / (1 + exp(min(max(-odds / language, -30.0), 30.0)))
         return compose([one / total for one in steep], foreign)
 
-    def _logits(self, view: RequestView, row: NDArray[np.float32]) -> list[float]:
-        read = grams.read(view)
+    def _logits(self, read: Grams, row: NDArray[np.float32]) -> list[float]:
         cells = self._model.table.take(read.buckets, 0).astype(np.float32)
         hashed, beside = (read.weights @ cells).tolist(), (row @ self._weights).tolist()
         # So few numbers are put together faster one by one; of the first ones the last column is unused.

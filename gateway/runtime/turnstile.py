@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, proxy
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
+Work: TypeAlias = "Callable[[Sequence[A]], Sequence[B]]"
 
 BATCH: Final = 16
 """What is let through in one turn of the loop where no stream has to wait for it; beside streams it is one
@@ -24,13 +29,16 @@ class Turnstile:
         streams: Those under way.
     """
 
-    __slots__ = ("_begun", "_loop", "_passed", "_turning", "_waiting", "streams")
+    __slots__ = ("_begun", "_loop", "_passed", "_shared", "_turning", "_waiting", "streams")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.streams: set[object] = set()
         self._loop = proxy(loop)  # which this would keep for ever where it belongs to it
         self._turning = False
         self._passed = 0  # in the last turn
+        self._shared: defaultdict[Work[Any, Any], list[tuple[object, asyncio.Future[Any]]]] = defaultdict(
+            list
+        )
         self._begun: deque[Callable[[], object]] = deque()
         self._waiting: deque[Callable[[], object]] = deque()
 
@@ -50,14 +58,54 @@ class Turnstile:
         Beside streams for a turn in which nothing else is let through, else until those that began together
         have come as far.
         """
-        if not self._turning:
-            if self.streams:
-                self._passed = 1
-                self._next()
-        elif self.streams or self._passed > 1 or self._begun or self._waiting:
+        if self._crowded:
             mine = self._loop.create_future()
             self._begun.append(partial(_let, mine))
             await mine
+        elif self.streams and not self._turning:
+            self._passed = 1
+            self._next()
+
+    async def share(self, work: Work[A, B], one: A) -> B:
+        """Have a heavy step done, with what others bring who have come as far, and go on a turn later.
+
+        Args:
+            work: Gives what came of each of some things. Where it raises, it is called for each alone.
+            one: What is mine.
+        """
+        if self._crowded:
+            mine: asyncio.Future[B] = self._loop.create_future()
+            self._begun.append(partial(self._join, work, one, mine))
+            return await mine
+        await self.turn()
+        [found] = work([one])
+        await self.turn()
+        return found
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether others are to have their turn before something that comes now."""
+        return self._turning and bool(self.streams or self._passed > 1 or self._begun or self._waiting)
+
+    def _join(self, work: Work[Any, Any], one: object, mine: asyncio.Future[Any]) -> None:
+        if not self._shared[work]:
+            self._loop.call_soon(self._do, work)  # after all that this turn lets bring theirs
+        self._shared[work].append((one, mine))
+
+    def _do(self, work: Work[Any, Any]) -> None:
+        self._share(work, [(one, mine) for one, mine in self._shared.pop(work) if not mine.done()])
+
+    def _share(self, work: Work[Any, Any], shares: Sequence[tuple[object, asyncio.Future[Any]]]) -> None:
+        try:
+            found = work([one for one, _ in shares])
+        except Exception as error:  # noqa: BLE001 - who waits for it has it raised
+            if len(shares) > 1:
+                for share in shares:
+                    self._share(work, [share])
+            else:
+                self._begun.append(partial(_fail, shares[0][1], error))
+            return
+        self._begun.extend([partial(_let, mine, what) for (_, mine), what in zip(shares, found, strict=True)])
 
     def _turn(self) -> None:
         passing = self._begun or self._waiting
@@ -76,9 +124,14 @@ class Turnstile:
         self._loop.call_soon(self._turn)  # after all that this turn has let go on
 
 
-def _let(future: asyncio.Future[None]) -> None:
+def _let(future: asyncio.Future[T | None], result: T | None = None) -> None:
     if not future.done():  # it may have been given up
-        future.set_result(None)
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[T], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 _TURNSTILES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Turnstile]] = WeakKeyDictionary()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gateway.runtime import clock, tasks
 from gateway.wire import errors
@@ -13,6 +13,7 @@ from gateway.wire.pipe import BODILESS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
+    from gateway.runtime.turnstile import Work
     from gateway.wire.headers import Headers
     from gateway.wire.pipe import Pipe
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
 
+A = TypeVar("A")
+B = TypeVar("B")
 
 SLOW_SECONDS: Final = 0.02
 """A write that takes longer waited for the client: handing over to the kernel takes microseconds."""
@@ -165,6 +168,13 @@ class Client:
         """Wait before a heavy step, so that others are not held up."""
         if self.line is not None:
             await self.line.turn()
+
+    async def share(self, work: Work[A, B], one: A) -> B:
+        """Have a heavy step done, together with those of others where the server offers that."""
+        if self.line is not None:
+            return await self.line.share(work, one)
+        [found] = work([one])
+        return found
 
     def streams(self) -> None:
         """A stream begins."""

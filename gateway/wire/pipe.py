@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.flow_control import FlowControl
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+    from gateway.runtime.turnstile import Work
     from gateway.wire.client import Scope
     from gateway.wire.errors import Problem
     from gateway.wire.headers import Headers
     from gateway.wire.protocol import LimitedProtocol
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 _line: Final = b"%b: %b\r\n".__mod__
 """A header as a line."""
@@ -107,6 +111,10 @@ class Pipe:
     async def turn(self) -> None:
         """Wait before a heavy step, see :meth:`Turnstile.turn`."""
         await self._protocol.turnstile.turn()
+
+    async def share(self, work: Work[A, B], one: A) -> B:
+        """Have a heavy step done, see :meth:`Turnstile.share`."""
+        return await self._protocol.turnstile.share(work, one)
 
     def streams(self) -> None:
         """A stream begins, which others are not to hold up until :meth:`release`."""

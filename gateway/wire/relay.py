@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.classes import service_of
-from gateway.core.classify import classify
+from gateway.core.classify import Asked, classify_all
 from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.labels import without_suffix
@@ -27,7 +27,7 @@ from gateway.wire.keepalive import KeepAlive
 from gateway.wire.pipe import pipe_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Iterator
+    from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 
     from gateway.core.classify import Classification, Classifier
     from gateway.core.decide import Decision
@@ -127,7 +127,9 @@ class Relay:
             return
         policy = self.policy()
         asked = without_suffix(seen, policy.classifier, policy.aliases)
-        features, classification = await self._label(asked, policy.classifier, exchange)
+        features, classification = await exchange.client.share(
+            self._label, (asked, policy.classifier, exchange.started)
+        )
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
@@ -186,15 +188,16 @@ class Relay:
                 keep_alive.close()
         await exchange.taken(exchange.started + policy.timeouts.total)
 
-    async def _label(
-        self, asked: RequestView, settings: ClassifierSettings, exchange: Exchange
-    ) -> tuple[Features, Classification]:
-        await exchange.client.turn()
-        features = extract(asked)
-        before = self.sessions.before(features.hints, exchange.started)
-        classification = classify(asked, features, settings, self.classifier, before)
-        await exchange.client.turn()
-        return features, classification
+    def _label(
+        self, requests: Sequence[tuple[RequestView, ClassifierSettings, float]]
+    ) -> list[tuple[Features, Classification]]:
+        """Facts and workload of requests, each given with what its policy says of them and when it began."""
+        asked = []
+        for view, settings, started in requests:
+            features = extract(view)
+            asked.append(Asked(view, features, settings, self.sessions.before(features.hints, started)))
+        found = classify_all(asked, self.classifier)
+        return [(one.features, label) for one, label in zip(asked, found, strict=True)]
 
     def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting) -> bool:
         """Whether a request goes to the end of the queue: for want of room, or because others look for it."""

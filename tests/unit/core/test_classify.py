@@ -2,15 +2,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.core.classify import Classification, RuleClassifier, classify, reason, wordless
+from gateway.core.classify import (
+    Asked,
+    Classification,
+    RuleClassifier,
+    classify,
+    classify_all,
+    reason,
+    wordless,
+)
 from gateway.core.features import WORKLOADS, Features, Hints, RequestView, Tool, Turn, extract
 from gateway.core.labels import LabelRule
 from gateway.core.policy import ClassifierSettings
 from tests.factories import learnt_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 RULES = RuleClassifier()
 SETTINGS = ClassifierSettings()
@@ -22,8 +33,8 @@ class Fixed:
     def __init__(self, found: Classification) -> None:
         self.found = found
 
-    def label(self, view: RequestView, features: Features) -> Classification:
-        return self.found
+    def labels(self, requests: Sequence[tuple[RequestView, Features]], /) -> list[Classification]:
+        return [self.found for _ in requests]
 
 
 def view(text: str, *, hint: str | None = None, tools: tuple[Tool, ...] = ()) -> RequestView:
@@ -91,6 +102,28 @@ def test_the_policy_may_ask_for_rules_alone() -> None:
     asked = view("Write a Python function that adds.")
     by_rules = classify(asked, extract(asked), ClassifierSettings(model="rules"), Fixed(found))
     assert (by_rules.label, by_rules.source) == ("code", "rule:code_asked")
+
+
+def test_several_requests_get_the_labels_that_each_gets_alone() -> None:
+    found = Classification("math", 0.55, "model:m1", {"math": 0.55, "code": 0.45})
+    settings = (SETTINGS, ClassifierSettings(model="rules"), ClassifierSettings(threshold=0.8, unsure="mix"))
+    views = (view("Write a Python function that adds."), view("hello", hint="code"), view(""))
+    asked = [
+        Asked(one, extract(one), said, before)
+        for one in views
+        for said in settings
+        for before in ((), ("code", "code", "code"))
+    ]
+    alone = [classify(one.view, one.features, one.settings, Fixed(found), one.before) for one in asked]
+    assert classify_all(asked, Fixed(found)) == alone
+    assert {one.source for one in alone} == {
+        "model:m1",
+        "session",
+        "mix",
+        "rule:code_asked",
+        "default",
+        "hint",
+    }
 
 
 def test_rules_of_the_policy_come_after_hints_and_before_models() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.core import grams
 from gateway.core.features import RequestView, Tool, Turn
-from gateway.core.grams import BITS, HEAD_CHARS, NOTHING, TAIL_CHARS, Grams, message_words, read
+from gateway.core.grams import BITS, HEAD_CHARS, NOTHING, TAIL_CHARS, Grams, message_words, read, read_all
 
 
 def said(role: str, text: str) -> Turn:
@@ -131,6 +131,32 @@ def test_of_many_turns_the_last_ones_are_read() -> None:
         long.buckets.tolist()
         == read(asked(*(said("system", "a b") for _ in range(4)), *tail)).buckets.tolist()
     )
+
+
+def same(one: Grams, other: Grams) -> bool:
+    return np.array_equal(one.buckets, other.buckets) and np.array_equal(one.weights, other.weights)
+
+
+def test_several_requests_are_read_at_once_as_each_alone() -> None:
+    tools = (Tool("look_up", "Look it up"),)
+    views = [
+        asked(said("user", "Tell me about Rome.")),
+        asked(),
+        asked(said("system", "Be brief."), said("assistant", "Hi."), said("user", "What is 7 \u00d7 8?")),
+        asked(said("user", "世界 and мир 🙂 İ"), tools=tools),
+        asked(said("user", "?!")),
+        asked(said("user", "look it up"), tools=tools),
+        asked(said("assistant", "How can I help?")),
+    ]
+    assert read_all([]) == []
+    for some in (views, views[:3], views[1:2]):
+        assert all(map(same, read_all(some), map(read, some)))
+
+
+def test_so_are_more_than_the_tables_are_long_enough_for() -> None:
+    long = "a wörd and 世 " * 200
+    views = [asked(said("system", f"{at} {long}"), said("user", f"{long} {at}")) for at in range(20)]
+    assert all(map(same, read_all(views), map(read, views)))
 
 
 def test_without_a_user_message_the_last_turns_are_what_was_said_before() -> None:

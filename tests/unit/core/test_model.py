@@ -156,6 +156,23 @@ def test_a_file_of_another_kind_is_refused(change: Any, says: str) -> None:
         Model.from_bytes(change(model().to_bytes()))
 
 
+def test_several_requests_get_the_labels_that_each_gets_alone() -> None:
+    made = taught("eigenvalue", "math", 100)
+    forced = {"tools": (Tool("look_up"),), "tool_choice": "required"}
+    views = [
+        asked("eigenvalue"),
+        asked("Hello"),
+        asked("?!"),
+        asked("Do it", **forced),
+        asked("Bonjour à tous"),
+    ]
+    requests = [(view, extract(view)) for view in views]
+    classifier = TrainedClassifier(made)
+    assert classifier.labels(requests) == [classifier.label(*one) for one in requests]
+    assert [one.source for one in classifier.labels(requests)][2:4] == ["default", "rule:forced_tool"]
+    assert classifier.labels([]) == []
+
+
 def reasons(made: Model, text: str, wanted: str) -> list[str]:
     view = asked(text)
     return TrainedClassifier(made).reasons(view, extract(view), wanted, count=3)

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from gateway import models
 from gateway.core import grams, signals
-from gateway.core.classify import classify
+from gateway.core.classify import Asked, classify, classify_all
 from gateway.core.features import WORKLOADS, RequestView, Tool, Turn, extract
 from gateway.core.model import Model
 from gateway.core.policy import ClassifierSettings
 from gateway.training import corpus
 from gateway.training.train import VERSION
+from tests.bench import shapes
+from tests.bench.classification import parsed
 from tests.unit.training.test_apart_from_dev import WRITTEN
 
 FEATURES: Final = "985bb5e8630a5007923c2c6fcf1bdd1ebf20c17c44afdf2cfdb3b25166b49b6d"
@@ -98,6 +100,20 @@ def test_every_text_gets_a_label_and_probabilities(turns: list[Turn], tools: lis
     assert 0 <= found.confidence <= 1 + 1e-9
     assert not found.scores or abs(sum(found.scores.values()) - 1) < 1e-6
     assert models.trained().reasons(view, features, found.label) is not None
+
+
+def test_what_a_request_is_labelled_does_not_depend_on_those_beside_it() -> None:
+    """To the last bit, of requests of all shapes and lengths."""
+    views = [
+        parsed(shapes.body(shape, chars, shapes.seeded(f"{shape} {chars}")))
+        for chars in (20, 300, 900, 5000)
+        for shape in shapes.SHAPES
+    ]
+    asked = [Asked(view, extract(view), ClassifierSettings()) for view in views]
+    classifier = models.trained()
+    alone = [classify_all([one], classifier)[0] for one in asked]
+    assert classify_all(asked, classifier) == alone
+    assert len({one.label for one in alone}) > 3
 
 
 def test_memory_does_not_grow_with_the_conversation() -> None:

@@ -12,7 +12,7 @@ import pytest
 from gateway.runtime.turnstile import BATCH, Turnstile, turnstile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Sequence, Sized
 
 
 def turnstile(*, streams: bool = False) -> Turnstile:
@@ -141,6 +141,83 @@ async def test_a_request_that_cannot_begin_keeps_no_other_from_it() -> None:
         await asyncio.sleep(0)
     assert begun == [0, 12, 6]
     assert [type(one) for one in said] == [ZeroDivisionError]
+
+
+class Shared:
+    """Requests that come at once and have a step done on their number: what was done together, and what came of it.
+
+    The step fails for those of the numbers that are broken.
+    """
+
+    def __init__(self, some: Turnstile, count: int, broken: frozenset[int] = frozenset()) -> None:
+        self.some = some
+        self.broken = broken
+        self.did: list[list[int]] = []
+        self.steps: list[str] = []
+        self.tasks: list[asyncio.Task[int]] = []
+        for number in range(count):
+            some.add(partial(self.begin, number))
+
+    def begin(self, number: int) -> None:
+        self.tasks.append(asyncio.create_task(self.serve(number)))
+
+    async def serve(self, number: int) -> int:
+        self.steps.append("begins")
+        found = await self.some.share(self.squares, number)
+        self.steps.append("goes on")
+        return found
+
+    def squares(self, numbers: Sequence[int]) -> list[int]:
+        self.did.append([*numbers])
+        self.steps.append("done")
+        if not self.broken.isdisjoint(numbers):
+            raise ZeroDivisionError
+        return [number * number for number in numbers]
+
+    async def end(self, count: int) -> list[int | BaseException]:
+        while len(self.tasks) < count:  # noqa: ASYNC110 - turn by turn
+            await asyncio.sleep(0)
+        return await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+async def test_a_step_is_done_at_once_for_those_that_begin_in_a_turn() -> None:
+    count = 1 + 2 * BATCH
+    shared = Shared(turnstile(), count)
+    assert await shared.end(count) == [number * number for number in range(count)]
+    assert max(map(len, shared.did)) == BATCH
+    assert [number for some in shared.did for number in some] == [*range(count)]
+
+
+async def test_who_is_alone_has_its_step_done_at_once() -> None:
+    some = turnstile()
+    shared = Shared(some, 1)
+    assert max(await turn_by_turn(shared.steps, 3)) == 3
+    assert await shared.end(1) == [0]
+    assert await asyncio.wait_for(some.share(shared.squares, 3), 5) == 9
+
+
+async def test_beside_streams_a_step_is_done_for_one_alone_and_it_goes_on_a_turn_later() -> None:
+    shared = Shared(turnstile(streams=True), 5)
+    assert max(await turn_by_turn(shared.steps, 15)) == 1
+    assert await shared.end(5) == [0, 1, 4, 9, 16]
+    assert shared.did == [[number] for number in range(5)]
+
+
+async def test_what_fails_for_one_is_done_for_the_others() -> None:
+    shared = Shared(turnstile(), 6, broken=frozenset({3}))
+    *found, last = await shared.end(6)
+    assert [one if isinstance(one, int) else type(one) for one in found] == [0, 1, 4, ZeroDivisionError, 16]
+    assert last == 25
+
+
+async def test_nothing_is_done_for_a_request_that_was_given_up() -> None:
+    shared = Shared(turnstile(), 4)
+    while len(shared.steps) < 4:  # noqa: ASYNC110 - turn by turn
+        await asyncio.sleep(0)
+    shared.tasks[2].cancel()
+    found = await shared.end(4)
+    assert [number for some in shared.did for number in some] == [0, 1, 3]
+    assert isinstance(found[2], asyncio.CancelledError)
 
 
 async def test_a_loop_has_one() -> None:

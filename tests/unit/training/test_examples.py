@@ -13,6 +13,8 @@ from gateway.training.examples import NONE, TooFewExamplesError, learn
 from gateway.training.score import score
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.core.examples import LearntLabels
 
 
@@ -23,7 +25,10 @@ def asked(text: str) -> RequestView:
 class Coder:
     """Takes everything with SELECT for code, and the rest for chat."""
 
-    def label(self, view: RequestView, _features: Features, /) -> Classification:
+    def labels(self, requests: Sequence[tuple[RequestView, Features]], /) -> list[Classification]:
+        return [self.label(view) for view, _ in requests]
+
+    def label(self, view: RequestView) -> Classification:
         code = 0.9 if "SELECT" in view.turns[-1].text else 0.1
         scores = {"code": code, "chat": 1 - code}
         return Classification(max(scores, key=scores.__getitem__), 0.9, "model:test", scores)

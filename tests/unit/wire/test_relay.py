@@ -136,8 +136,9 @@ async def test_what_a_sessions_answers_were_is_known_to_its_next_request():
     asked = []
 
     class Guess:
-        def label(self, view, features):
-            return Classification("chat", 0.5, "model:m", {"chat": 0.5, "code": 0.45, "math": 0.05})
+        def labels(self, requests):
+            scores = {"chat": 0.5, "code": 0.45, "math": 0.05}
+            return [Classification("chat", 0.5, "model:m", scores) for _ in requests]
 
     bench.relay = replace(bench.relay, classifier=Guess())
     for session in (b"s1", b"s1", b"s2"):
