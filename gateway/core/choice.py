@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core.candidates import Candidates, Costs
 from gateway.core.policy import WeightedScorer
-from gateway.core.scorers import SCORERS
+from gateway.core.scorers import SCORERS, seconds
 from gateway.core.values import value
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ class Ordered:
         return self.costs.servers[self.places[0]].name
 
     @property
+    def propensity(self) -> float:
+        """Probability, over all draws, with which that one comes first."""
+        return 1.0 / self.equals if self.chances is None else self.chances[self.first]
+
+    @property
     def cheapest(self) -> list[str]:
         """The equally cheap ones."""
         servers = self.costs.servers
@@ -120,23 +125,34 @@ class Ordered:
         return replace(self, chances=chances)
 
 
-def _turned(places: list[int], equals: int, draw: Draw) -> list[int]:
-    """Places by cost, so many cheapest ones put in the order of a draw."""
+def drawn(costs: Costs, places: list[int], equals: int, draw: Draw) -> Ordered:
+    """Servers in order, so many cheapest ones put in the order of a draw."""
     turn = int(draw.tie * equals)
-    return places[turn:equals] + places[:turn] + places[equals:] if turn else places
+    if turn:
+        places = places[turn:equals] + places[:turn] + places[equals:]
+    return Ordered(costs, places, equals)
 
 
 def order(costing: Costing, scorers: tuple[WeightedScorer, ...], draw: Draw) -> Ordered:
     """Servers by the weighted sum of their costs."""
+    return _by_cost(costs_of(costing, scorers), draw)
+
+
+def costs_of(costing: Costing, scorers: tuple[WeightedScorer, ...]) -> Costs:
+    """What servers cost by each scorer, and the weighted sums."""
     columns, sums = [], list[float]()
     for scorer in scorers:
         column, weight = SCORERS[scorer.name](costing), scorer.weight
         columns.append(column)
         weighted = column if weight == 1.0 else [cost * weight for cost in column]
         sums = [*map(add, sums, weighted)] if sums else weighted
+    return Costs(costing.servers, sums, columns, scorers)
+
+
+def _by_cost(costs: Costs, draw: Draw) -> Ordered:
+    sums = costs.sums
     places = sorted(range(len(sums)), key=sums.__getitem__)
-    equals = sums.count(sums[places[0]])
-    return Ordered(Costs(costing.servers, sums, columns, scorers), _turned(places, equals, draw), equals)
+    return drawn(costs, places, sums.count(sums[places[0]]), draw)
 
 
 def learned(costing: Costing, draw: Draw, attempts: int, explore: float, roll: float) -> Ordered:
@@ -152,7 +168,8 @@ def learned(costing: Costing, draw: Draw, attempts: int, explore: float, roll: f
     """
     if len(costing.servers) > FEW:
         costing = costing.among(_drawn(costing.servers, draw, attempts))
-    usual = order(costing, LEARNED, draw)
+    sums = seconds(costing)
+    usual = _by_cost(Costs(costing.servers, sums, (sums,), LEARNED), draw)
     may_be = _may_be_best(usual, costing) if explore > 0.0 else []
     if not may_be:
         return usual

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from gateway.core.choice import Draw, Ordered
     from gateway.core.classes import ServiceClass
     from gateway.core.plan import Plan
-    from gateway.core.policy import Policy, Route
+    from gateway.core.policy import Learning, Route
     from gateway.core.scorers import Costing
 
 _CANARY: Final = 100
 """Place of the number that decides who decides, among those that come from a draw."""
 
 
-def choose(
+def choose(  # noqa: PLR0913, PLR0917 - as much as it takes to tell
     costing: Costing,
+    by_routes: Ordered | None,
     route: Route,
-    policy: Policy,
+    learning: Learning,
     plan: Plan | None,
     service: ServiceClass,
     draw: Draw,
@@ -36,11 +37,10 @@ def choose(
 
     None in place of the candidates where the request should wait for a server that its class may use.
     """
-    share = policy.learning.share
-    takes = draw.another(_CANARY) < share
-    by_routes = order(costing, route.scorers, draw) if share < 1.0 else None
-    if policy.learning.mode == STATIC:
+    if learning.mode == STATIC:
         return by_routes, ""
+    share = learning.share
+    takes = share >= 1.0 or draw.another(_CANARY) < share
     everyone, own = costing, list[int]()
     if plan is not None:
         own = inside(costing.servers, plan, service, patience if takes else 0.0)
@@ -48,10 +48,10 @@ def choose(
             return None, ""
         if 0 < len(own) < len(costing.servers):
             costing = costing.among(own)
-    roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
-    by_seconds = learned(costing, draw, route.max_attempts, explore, roll if roll >= 0.0 else 1.0)
+    roll = _roll(draw, route) if explore > 0.0 else 1.0
+    by_seconds = learned(costing, draw, route.max_attempts, explore, roll)
     # Where its own servers fail, a request with limits may go to others.
-    if costing is not everyone and service.limits.any and len(everyone.servers) <= FEW:
+    if costing is not everyone and len(everyone.servers) <= FEW and service.limits.any:
         by_seconds = by_seconds.before(partial(_others, everyone, own, draw))
     if by_routes is None:
         return by_seconds, ""
@@ -59,6 +59,12 @@ def choose(
         by_seconds, by_routes = by_routes, by_seconds
         share = 1.0 - share
     return by_seconds.mixed(by_routes, share), "" if takes else by_routes.first
+
+
+def _roll(draw: Draw, route: Route) -> float:
+    """A uniform number for those that do not go to the baseline share; 1 for those that do."""
+    roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
+    return roll if roll >= 0.0 else 1.0
 
 
 def _others(everyone: Costing, own: Container[int], draw: Draw) -> Ordered:

@@ -13,7 +13,7 @@ from gateway.core.classes import DEFAULT
 from gateway.core.policy import STATIC
 from gateway.core.predict import ask
 from gateway.core.refusal import back_in, refusal, why_rejected
-from gateway.core.scorers import ANYTHING, PREDICTING, Costing
+from gateway.core.scorers import ANYTHING, Costing
 from gateway.core.selectors import matches
 from gateway.core.sorting import Rejected, baselines_of, sort_out
 from gateway.core.values import value
@@ -144,10 +144,9 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     free, guide, learning = home is None and features.last_role != "tool", snapshot.guide, policy.learning
     due = classification.label in guide.due and free and not service.limits.any and learning.share > 0.0
     share = 1.0 if due else route.baseline_share
-    look = pool.look(snapshot.states, now, policy.stale_after)
-    ranking = pool.ranking(route.prefer)
-    ranks = ranking.under([one.queue for one in look.standings]) if ranking.limited else ranking.ranks
-    sorted_pool = sort_out(look, ranking, ranks, features, route, now)
+    look, lineup = pool.look(snapshot.states, now, policy.stale_after), pool.lineup(route)
+    line = lineup.line(look)
+    sorted_pool = sort_out(line, features, now)
     if not sorted_pool.servers:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
@@ -163,12 +162,12 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
         )
 
     # Only predictions read it, and a decision without them would take a quarter longer.
-    predicts = learning.mode != STATIC or not PREDICTING.isdisjoint([one.name for one in route.scorers])
-    asked = ask(features, classification) if predicts else ANYTHING
+    asked = ask(features, classification) if learning.mode != STATIC or lineup.predicts else ANYTHING
     costing = Costing(sorted_pool.servers, sorted_pool.ranks, asked, home, service.limits)
     explores = learning.explore if classification.label in guide.explorable and free else 0.0
+    by_routes = lineup.order(line, costing, draw) if learning.share < 1.0 else None
     plan = guide.plan.get(target)
-    usual, shadow = choose(costing, route, policy, plan, service, draw, explores, patience)
+    usual, shadow = choose(costing, by_routes, route, learning, plan, service, draw, explores, patience)
     if usual is None:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
@@ -189,19 +188,18 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
         )
     candidates, rejected = usual.candidates, sorted_pool.rejected
     reason = reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
-    first = usual.first
-    propensity = usual.chance(first)
-    measured = baselines_of(look, ranking, ranks, features, route, pool.baselines, now) if share else []
-    baselines = {look.standings[at].name for at in measured}
+    propensity = usual.propensity
+    measured = baselines_of(line, sorted_pool, features, route, pool.baselines, now) if share else ()
+    baselines = pool.named(measured) if measured else frozenset()
     # All of the cheapest are looked at, not only the drawn one: a baseline among them has its chance already,
     # and the share must not depend on the draw between equals.
     if baselines and sorted_pool.capable and not baselines.issuperset(usual.cheapest):
-        explored = draw.explore < share
+        explored, first = draw.explore < share, usual.first
         propensity *= 1.0 - share
         # What the baselines cost matters only where one of them comes first.
         if explored or first in baselines:
             servers = [look.standings[at] for at in measured]
-            ranked = [ranks[at] for at in measured]
+            ranked = [line.ranks[at] for at in measured]
             by_cost = order(Costing(servers, ranked, asked, home, service.limits), route.scorers, draw)
             if explored:
                 reason, first = reasons.BASELINE_SHARE, by_cost.first
@@ -210,17 +208,17 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
                 rejected = _all_but(baselines, rejected)
             propensity = share * by_cost.chance(first) + (1.0 - share) * usual.chance(first)
     return Decision(
-        route=route.name,
-        target=target,
-        candidates=candidates,
-        rejected=tuple(rejected),
-        reason=reason,
-        propensity=propensity,
-        max_attempts=route.max_attempts,
-        policy_revision=policy.revision,
-        fleet_revision=snapshot.revision,
-        service=service.name,
-        shadow=shadow,
+        route.name,
+        target,
+        candidates,
+        tuple(rejected),
+        reason,
+        propensity,
+        route.max_attempts,
+        policy.revision,
+        snapshot.revision,
+        service.name,
+        shadow,
     )
 
 

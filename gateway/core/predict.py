@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gateway.core.classify import Classification
     from gateway.core.features import Features
@@ -147,6 +146,10 @@ class Ask(NamedTuple):
     max_tokens: int | None
 
 
+_ask: Final[Callable[[tuple[object, ...]], Ask]] = partial(tuple.__new__, Ask)
+"""Makes one of its fields, in a quarter of the time of a call by names."""
+
+
 def ask(features: Features, classification: Classification) -> Ask:
     """A request as a prediction needs it, all likely classes kept: a doubtful label counts for little."""
     chars = features.prompt_chars
@@ -156,7 +159,8 @@ def ask(features: Features, classification: Classification) -> Ask:
         if share >= LIKELY:
             likely.append((_cell(label, bin_, how), share))
             total += share
-    return Ask(tuple([(cell, share / total) for cell, share in likely]), None, chars, features.max_tokens)
+    classes = tuple([(cell, share / total) for cell, share in likely])
+    return _ask((classes, None, chars, features.max_tokens))
 
 
 class Home(NamedTuple):
@@ -227,10 +231,11 @@ def weigh(request: Ask, lengths: Mapping[str, float], other: float) -> Expected:
         lengths: Mean output tokens by workload.
         other: The same for workloads that are not in it.
     """
-    most = math.inf if request.max_tokens is None else request.max_tokens
+    most = request.max_tokens
     parts, total = [], 0.0
     for cell, share in request.classes:
-        tokens = share * min(lengths.get(cell[0], other), most)
+        length = lengths.get(cell[0], other)
+        tokens = share * (most if most is not None and most < length else length)
         parts.append((cell, tokens))
         total += tokens
     return total, parts

@@ -34,20 +34,19 @@ def inside(
         service: The class.
         patience: Seconds that the request may still wait for a server of its class.
     """
-    members = plan.roles.get(service.name)
-    if members is None and not service.limits.any:
-        return list(range(len(servers)))
-    caps = plan.caps
-    if service.limits.any:
+    members, caps, limited = plan.roles.get(service.name), plan.caps, service.limits.any
+    if limited:
+        own = {*_names(servers)} if members is None else members
         with_room = [
             at
             for at, one in enumerate(servers)
-            if (members is None or one.name in members) and one.queue < caps.get(one.name, _NO_CAP)
+            if one.name in own and one.queue < caps.get(one.name, _NO_CAP)
         ]
         if not with_room and patience > 0.0 and members and not members.isdisjoint(_names(servers)):
             return []
         return with_room or list(range(len(servers)))
-    assert members is not None  # noqa: S101 - looked at above
+    if members is None:
+        return list(range(len(servers)))
     part = _PART if members.isdisjoint(_names(servers)) else 0.0
     return [
         at

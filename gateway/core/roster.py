@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from itertools import compress
-from operator import is_not
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gateway.core.changes import changes
+from gateway.core.lineup import Lineup
 from gateway.core.selectors import rank
 from gateway.core.standing import Standing
 
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gateway.core.fleet import Backend, BackendState
-    from gateway.core.policy import Selector
+    from gateway.core.policy import Route, Selector
     from gateway.core.selectors import Ranking
 
 
 _MOST_LISTS: Final = 1024
 """Lists of preferences that are remembered: each reload of a policy brings its own."""
+
+_MOST_LINEUPS: Final = 64
+"""Routes of which it is remembered how they see the backends."""
 
 
 class Look(NamedTuple):
@@ -27,7 +30,8 @@ class Look(NamedTuple):
 
     Attributes:
         standings: Of each, in order.
-        held: How many of them are out, or were seen to refuse some requests.
+        out: How many of them cannot take any request.
+        wary: How many were seen to refuse some.
         room: Tokens of prompt and answer that each of them takes.
         refuses: Parameters that some of them are said to refuse.
         states: What they follow from.
@@ -37,7 +41,8 @@ class Look(NamedTuple):
     """
 
     standings: list[Standing]
-    held: int
+    out: int
+    wary: int
     room: float
     refuses: frozenset[str]
     states: Sequence[BackendState]
@@ -57,7 +62,8 @@ class Pool:
 
     __slots__ = (
         "_backends",
-        "_places",
+        "_baselines",
+        "_lineups",
         "_rankings",
         "_refuses",
         "_room",
@@ -71,12 +77,13 @@ class Pool:
         """Pick the backends of a target; an empty name stands for all."""
         self.positions = tuple(at for at, one in enumerate(backends) if not target or one.target == target)
         self._backends = tuple(backends[at] for at in self.positions)
-        self._places = range(len(self.positions))
         self._room = min([one.room for one in self._backends], default=math.inf)
         self._refuses = frozenset[str]().union(*(one.refuses for one in self._backends))
         self.names = tuple(one.name for one in self._backends)
         self.baselines = tuple(at for at, one in enumerate(self._backends) if one.is_baseline)
+        self._baselines = frozenset(self.names[at] for at in self.baselines)
         self._rankings: dict[int, tuple[tuple[Selector, ...], Ranking]] = {}
+        self._lineups: dict[int, Lineup] = {}
         self._seen: Look | None = None
 
     def ranking(self, prefer: tuple[Selector, ...]) -> Ranking:
@@ -90,6 +97,21 @@ class Pool:
             found = next(equal, None) or rank(prefer, self._backends)
             known = self._rankings[id(prefer)] = prefer, found
         return known[1]
+
+    def named(self, baselines: Sequence[int]) -> frozenset[str]:
+        """Names of some of the baselines."""
+        if baselines is self.baselines:  # as good as always
+            return self._baselines
+        return frozenset([self.names[at] for at in baselines])
+
+    def lineup(self, route: Route) -> Lineup:
+        """The backends for the requests of a route; remembered, as a policy has few routes."""
+        known = self._lineups.get(id(route))  # which keeps the route, so that no other gets its identity
+        if known is None:
+            if len(self._lineups) >= _MOST_LINEUPS:
+                self._lineups.clear()
+            known = self._lineups[id(route)] = Lineup(route, self.ranking(route.prefer), self.names)
+        return known
 
     def look(self, states: Sequence[BackendState], now: float, stale_after: float) -> Look:
         """How the servers of the pool stand.
@@ -107,23 +129,27 @@ class Pool:
             states = [states[at] for at in self.positions]
         if seen is None or seen.stale_after != stale_after or now < seen.at:
             standings = [Standing(state, now, stale_after) for state in states]
-            held, until = sum([one.held for one in standings]), _earliest(standings)
+            out, wary = sum([one.out is not None for one in standings]), sum([one.wary for one in standings])
+            until = _earliest(standings)
         else:
-            changed = [*compress(self._places, map(is_not, states, seen.states))]
+            changed = changes(seen.states, states)
             late = now > seen.until
             if late:
                 changed += [at for at, one in enumerate(seen.standings) if now > one.until]
             elif not changed:
                 return seen
-            standings, held, until = seen.standings.copy(), seen.held, seen.until
+            standings, out, wary, until = seen.standings.copy(), seen.out, seen.wary, seen.until
             for at in changed:
-                one = Standing(states[at], now, stale_after, standings[at])
-                held += one.held - standings[at].held
+                before = standings[at]
+                standings[at] = one = Standing(states[at], now, stale_after, before)
+                out += (one.out is not None) - (before.out is not None)
+                wary += one.wary - before.wary
                 until = min(until, one.until)
-                standings[at] = one
             if late:
                 until = _earliest(standings)
-        self._seen = found = Look(standings, held, self._room, self._refuses, states, stale_after, now, until)
+        self._seen = found = Look(
+            standings, out, wary, self._room, self._refuses, states, stale_after, now, until
+        )
         return found
 
 

@@ -96,21 +96,23 @@ def _seconds(servers: Sequence[Standing], ask: Ask, limits: Limits | None, cache
     # Servers of one target share the lengths of answers, and replicas how much of a draft is accepted.
     lengths = accepts = others = None
     for one in servers:
-        model = one.model
-        if model.output_tokens is not lengths:
-            lengths, accepts = model.output_tokens, None
+        (
+            model, long, accepted, other, start, prompt_token, step, harm_step, harm_prompt_token, price,
+        ) = one.known or one.terms()  # fmt: skip
+        if long is not lengths:
+            lengths, accepts = long, None
             expected = weigh(ask, lengths, model.other_output_tokens)
             prompt = max(0.0, prompt_of(model, ask) - cached)
-        if model.steps_per_token is not accepts or model.other_steps_per_token != others:
-            accepts, others = model.steps_per_token, model.other_steps_per_token
+        if accepted is not accepts or other != others:
+            accepts, others = accepted, other
             steps = steps_of(model, expected)
-        start, prompt_token, step, harm_step, harm_prompt_token = one.paced or one.pace
-        ttft, decode = start + prompt * prompt_token, steps * step
+        ttft = start + prompt * prompt_token
+        decode = steps * step
         harm = steps * harm_step + prompt * harm_prompt_token
         cost = ttft + decode + HARM * harm if harm > 0.0 else ttft + decode
         if limits is not None:
             cost += _missed(one, ttft, decode, expected[0], limits)
-        costs.append(cost * one.cache_price)
+        costs.append(cost * price)
     return costs
 
 

@@ -46,12 +46,11 @@ class Ranking:
     unnamed: int
     limited: Mapping[int, tuple[tuple[float, int], ...]] = field(default_factory=dict)
 
-    def under(self, queues: Sequence[float]) -> tuple[int, ...]:
-        """Ranks while so many requests are on each backend."""
-        ranks = list(self.ranks)
-        for at, steps in self.limited.items():
-            ranks[at] = next((rank for most, rank in steps if queues[at] < most), self.unnamed)
-        return tuple(ranks)
+    def under(self, at: int, queue: float) -> int:
+        """The rank of a backend while so many requests are on it."""
+        if at not in self.limited:
+            return self.ranks[at]
+        return next((rank for most, rank in self.limited[at] if queue < most), self.unnamed)
 
 
 def rank(prefer: tuple[Selector, ...], pool: Sequence[Backend]) -> Ranking:

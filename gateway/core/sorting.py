@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.core import reasons
 from gateway.core.filters import incapable as incapable_of
 from gateway.core.filters import least_tokens
-from gateway.core.selectors import Ranking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from gateway.core.features import Features
     from gateway.core.policy import Route
     from gateway.core.roster import Look
     from gateway.core.standing import Standing
-
-
-_PINNED: Final = Ranking((0,), unnamed=1)
 
 
 # A tuple, as there is one for each backend that is out, which may be a thousand.
@@ -34,12 +29,6 @@ class Rejected(NamedTuple):
     backend: str
     reason: str
     detail: str
-
-
-@lru_cache(1 << 14)
-def _not_named(backend: str, route: str) -> Rejected:
-    """Said of the same ones at each request, which may be a thousand."""
-    return Rejected(backend, reasons.NOT_PREFERRED, f"route {route} does not name it")
 
 
 class Sorted(NamedTuple):
@@ -58,13 +47,32 @@ class Sorted(NamedTuple):
     capable: bool
 
 
-def sort_out(
-    look: Look, ranking: Ranking, ranks: Sequence[int], features: Features, route: Route, now: float
-) -> Sorted:
-    """Sort a pool out; ``ranks`` are those under its present load."""
-    servers, pin, unnamed = look.standings, features.hints.backend, ranking.unnamed
-    if pin is None and unnamed not in ranks and _all_take(look, features):
-        return Sorted(servers, ranks, (), capable=True)
+class Line(NamedTuple):
+    """Who of a pool may be used at a moment by the requests of a route, whatever they ask for.
+
+    Attributes:
+        look: How all of them stand.
+        ranks: The place of each in the route's preferences, under its present load.
+        unnamed: The place of those that the route does not name.
+        why: Why each may not be used, None where it may.
+        free: Whether each may.
+        usable: The pool sorted out by that.
+    """
+
+    look: Look
+    ranks: Sequence[int]
+    unnamed: int
+    why: Sequence[Rejected | None]
+    free: Sequence[bool]
+    usable: Sorted
+
+
+def sort_out(line: Line, features: Features, now: float) -> Sorted:
+    """Sort a pool out for a request."""
+    pin = features.hints.backend
+    if pin is None and _fits_all(line.look, features):
+        return line.usable
+    servers, ranks, why = line.look.standings, line.ranks, line.why
     tokens = least_tokens(features)
     capable: list[int] = []
     incapable: list[int] = []
@@ -73,16 +81,10 @@ def sort_out(
         words = f"the caller chose {pin}"
         rejected = [Rejected(one.name, reasons.NOT_PINNED, words) for one in servers if one.name != pin]
         servers = [one for one in servers if one.name == pin]
-        ranking, ranks, unnamed = _PINNED, _PINNED.ranks, _PINNED.unnamed
+        ranks, why = (0,), [None if one.out is None else Rejected(one.name, *one.out) for one in servers]
     for at, one in enumerate(servers):
-        if ranks[at] == unnamed:
-            if ranking.ranks[at] == unnamed:
-                rejected.append(_not_named(one.name, route.name))
-            else:
-                full = f"{one.state.in_flight} requests in flight, more than route {route.name} lets it have"
-                rejected.append(Rejected(one.name, reasons.FULL, full))
-        elif one.out:
-            rejected.append(Rejected(one.name, *one.out))
+        if (out := why[at]) is not None:
+            rejected.append(out)
         elif (tokens > one.room or one.picky) and (unable := incapable_of(one.state, features, now)):
             rejected.append(Rejected(one.name, *unable))
             incapable.append(at)
@@ -93,14 +95,8 @@ def sort_out(
 
 
 def baselines_of(
-    look: Look,
-    ranking: Ranking,
-    ranks: Sequence[int],
-    features: Features,
-    route: Route,
-    places: Iterable[int],
-    now: float,
-) -> list[int]:
+    line: Line, found: Sorted, features: Features, route: Route, places: Sequence[int], now: float
+) -> Sequence[int]:
     """Places of the baselines that may be measured: those that can take the request.
 
     A route's own share goes to any, what is due for the measure of speed-up to those that the route names.
@@ -108,19 +104,19 @@ def baselines_of(
     if features.hints.backend is not None:
         return []
     if not route.baseline_share:
-        places = [at for at in places if ranks[at] != ranking.unnamed]
-    if _all_take(look, features):
-        return [*places]
-    servers = look.standings
+        places = [at for at in places if line.ranks[at] != line.unnamed]
+    if found is line.usable and not line.look.out:
+        return places
+    servers = line.look.standings
     return [
         at for at in places if not (one := servers[at]).out and not incapable_of(one.state, features, now)
     ]
 
 
-def _all_take(look: Look, features: Features) -> bool:
-    """Whether each server of a pool takes a request."""
+def _fits_all(look: Look, features: Features) -> bool:
+    """Whether a request asks for nothing that a server of the pool may refuse."""
     return (
-        not look.held
+        not look.wary
         and least_tokens(features) <= look.room
         and (not features.parameters or look.refuses.isdisjoint(features.parameters))
     )

@@ -9,8 +9,23 @@ from gateway.core.filters import unavailable
 from gateway.core.predict import ServerModel, pace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.core.fleet import BackendState
-    from gateway.core.predict import Pace
+    from gateway.core.predict import Cell, Pace
+
+    Terms = tuple[
+        ServerModel,
+        Mapping[str, float],
+        Mapping[Cell, float],
+        float,
+        float,
+        float,
+        float,
+        float,
+        float,
+        float,
+    ]
 
 _UNKNOWN: Final = ServerModel()
 
@@ -40,14 +55,14 @@ class Standing:
         out: Reason code and words why it cannot take any request, or None.
         room: Tokens of prompt and answer that it takes.
         picky: Whether it refuses some requests for other reasons than their length.
-        held: Whether it is out, or was seen to refuse some requests.
+        wary: Whether it was seen to refuse some requests.
         paces: By requests on it, as far as they were asked for while its model was the same.
-        paced: Its :attr:`pace`, if that is among them.
+        known: Its :meth:`terms` from the time they were first asked for.
     """
 
     __slots__ = (
-        "_doubt", "_relief", "cache_price", "configuration", "held", "load", "model", "name", "out", "paced",
-        "paces", "picky", "queue", "room", "state", "until",
+        "_doubt", "_relief", "cache_price", "configuration", "known", "load", "model", "name", "out", "paces",
+        "picky", "queue", "room", "state", "until", "wary",
     )  # fmt: skip
 
     def __init__(
@@ -61,35 +76,45 @@ class Standing:
             stale_after: Age in seconds beyond which its scraped load is ignored.
             before: How it stood at the last look, whose paces are taken over while its model is the same.
         """
-        backend, scraped, breaker = state.backend, state.load, state.breaker
+        backend, scraped, breaker, refused = state.backend, state.load, state.breaker, state.refused
         self.state = state
         self.name = backend.name
         self.model = state.model or _UNKNOWN
         self.configuration = backend.method if state.model is None else state.model.fingerprint
-        self.queue = state.queue(now, stale_after)
-        self.load = self.queue / backend.max_in_flight
+        self.queue = queue = state.queue(now, stale_after)
+        self.load = queue / backend.max_in_flight
         self.cache_price = 1.0
         if scraped is not None and scraped.kv_usage is not None and scraped.kv_usage > FULL_CACHE:
             self.cache_price += (scraped.kv_usage - FULL_CACHE) / max(1e-3, 1.0 - scraped.kv_usage)
         self.out = unavailable(state, now)
         self.room = backend.room
-        self.picky = bool(backend.refuses or state.refused)
-        self.held = self.out is not None or bool(state.refused)
+        self.wary = bool(refused)
+        self.picky = bool(refused or backend.refuses)
         if breaker.until > now or state.retry_at > now or breaker.warm_at > now:
             self.until = -math.inf  # words and limits that follow the clock
         else:
             goes_stale = math.inf if scraped is None else scraped.at + stale_after
             self.until = goes_stale if now <= goes_stale else math.inf
         self.paces: dict[float, Pace] = before.paces if before and before.model is self.model else {}
-        self.paced = self.paces.get(self.queue)
+        self.known: Terms | None = None
         self._doubt = self._relief = 0.0
 
     @property
     def pace(self) -> Pace:
         """How a request's time on it follows from its prompt and its steps."""
-        if self.paced is None:
-            self.paced = self.paces[self.queue] = pace(self.model, self.queue)
-        return self.paced
+        found = self.paces.get(self.queue)
+        if found is None:
+            found = self.paces[self.queue] = pace(self.model, self.queue)
+        return found
+
+    def terms(self) -> Terms:
+        """What a prediction reads of it, as one tuple: a decision spends most of its time on reading that."""
+        model = self.model
+        self.known = found = (
+            model, model.output_tokens, model.steps_per_token, model.other_steps_per_token, *self.pace,
+            self.cache_price,
+        )  # fmt: skip
+        return found
 
     @property
     def doubt(self) -> float:

@@ -123,19 +123,42 @@ def test_decide_by_what_was_learnt(benchmark: BenchmarkFixture, backends: int, r
     assert isinstance(found, Decision)
 
 
-@pytest.mark.parametrize("backends", [8, 100, 1000])
-def test_decide_in_service(benchmark: BenchmarkFixture, backends: int) -> None:
-    """Since the last decision one server has got a request more, and another has answered one."""
-    first = learnt(backends, roles=False)
+def in_service(first: Snapshot) -> Iterator[Snapshot]:
+    """Each time one server has got a request more, and another has answered one."""
     states, fleets = list(first.states), []
     for number in range(256):
-        for at, change in ((number, 1), (number + backends // 2, -1)):
-            one = states[at % backends]
-            states[at % backends] = one.counted(max(0, one.in_flight + change), one.since_load, one.breaker)
+        for at, change in ((number, 1), (number + len(states) // 2, -1)):
+            one = states[at % len(states)]
+            states[at % len(states)] = one.counted(
+                max(0, one.in_flight + change), one.since_load, one.breaker
+            )
         fleets.append(replace(first, states=tuple(states)))
-    seen, rules = cycle(fleets), policy(route(prefer=(ANY,)), learning=Learning(AUTO, 1.0, explore=0.03))
-    request = features()
-    found = benchmark(lambda: decide(request, LIKELY, next(seen), rules, Draw(0.5, 0.5), NOW))
+    return cycle(fleets)
+
+
+@pytest.mark.parametrize("backends", [8, 100, 1000])
+@pytest.mark.parametrize("roles", [pytest.param(False, id="alone"), pytest.param(True, id="roles")])
+def test_decide_by_what_was_learnt_in_service(
+    benchmark: BenchmarkFixture, backends: int, roles: bool
+) -> None:
+    seen, request = in_service(learnt(backends, roles=roles)), features()
+    rules = policy(route(prefer=(ANY,)), learning=Learning(AUTO, 1.0, explore=0.03))
+    service = INTERACTIVE if roles else None
+    found = benchmark(lambda: decide(request, LIKELY, next(seen), rules, Draw(0.5, 0.5), NOW, None, service))
+    assert isinstance(found, Decision)
+
+
+@pytest.mark.parametrize("backends", [8, 100, 1000])
+@pytest.mark.parametrize(
+    "by",
+    [
+        pytest.param(route(prefer=BY_METHOD, baseline_share=0.05), id="usual"),
+        pytest.param(route(prefer=prefer("b1", "b2", "b3")), id="most-not-named"),
+    ],
+)
+def test_decide_in_service(benchmark: BenchmarkFixture, backends: int, by: Route) -> None:
+    seen, rules, request, label = in_service(fleet(backends)), policy(by), features(), classification()
+    found = benchmark(lambda: decide(request, label, next(seen), rules, Draw(0.5, 0.5), NOW))
     assert isinstance(found, Decision)
 
 

@@ -10,7 +10,7 @@ from gateway.core.policy import Selector
 from gateway.core.roster import Roster
 from gateway.core.selectors import Ranking, rank
 from gateway.core.standing import Standing
-from tests.factories import ANY, TARGET, backend, load, state
+from tests.factories import ANY, TARGET, backend, load, route, state
 
 if TYPE_CHECKING:
     from gateway.core.fleet import BackendState
@@ -102,7 +102,7 @@ def test_what_is_remembered_is_what_a_new_look_would_find(
         (found,) = look.standings
         fresh = Standing(states[which], now, 15.0)
         assert (found.queue, found.out, found.load) == (fresh.queue, fresh.out, fresh.load)
-        assert look.held == fresh.held
+        assert (look.out, look.wary) == (fresh.out is not None, fresh.wary)
 
 
 def test_lists_of_policies_that_are_gone_are_not_kept_for_ever() -> None:
@@ -110,3 +110,18 @@ def test_lists_of_policies_that_are_gone_are_not_kept_for_ever() -> None:
     kept = [(*PREFER,) for _ in range(5000)]
     assert all(pool.ranking(prefer) == pool.ranking(PREFER) for prefer in kept)
     assert len(pool._rankings) <= 1024
+
+
+def test_routes_of_policies_that_are_gone_are_not_kept_for_ever() -> None:
+    pool = Roster(BACKENDS).pool(TARGET)
+    kept = [route(prefer=PREFER) for _ in range(300)]
+    assert all(pool.lineup(by).route is by for by in kept)
+    assert len(pool._lineups) <= 64
+    assert pool.lineup(kept[-1]) is pool.lineup(kept[-1])
+
+
+def test_baselines_have_their_names() -> None:
+    pool = Roster((*BACKENDS, backend("c"))).pool(TARGET)
+    assert pool.baselines == (0, 2)
+    assert pool.named(pool.baselines) == {"a", "c"}
+    assert pool.named([2]) == {"c"}

@@ -83,13 +83,13 @@ def test_a_preference_with_a_limit_names_a_backend_up_to_that(
     ranking = rank((*MTP_FIRST, ANY), pool)
     assert ranking.ranks == (1, 0)
     assert ranking.unnamed == 3
-    assert ranking.under(queues) == ranks
+    assert tuple(ranking.under(at, queue) for at, queue in enumerate(queues)) == ranks
 
 
 def test_beyond_its_last_limit_a_backend_is_named_by_none() -> None:
     ranking = rank(MTP_FIRST, [DRAFTS["none"], DRAFTS["mtp"], DRAFTS["dflash"]])
     assert ranking == Ranking((1, 0, 2), unnamed=2, limited={1: ((2, 0),)})
-    assert ranking.under([0.0, 2.0, 0.0]) == (1, 2, 2)
+    assert [ranking.under(at, queue) for at, queue in enumerate([0.0, 2.0, 0.0])] == [1, 2, 2]
 
 
 def test_selectors_with_labels_can_be_keys() -> None:
