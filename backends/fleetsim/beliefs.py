@@ -94,6 +94,7 @@ def arm(model: Model, prior: ServerModel | None) -> Arm:
         family=FAMILIES.get(model.method, MODEL),
         prior=prior,
         max_running=model.max_sequences,
+        draft=model.name.removesuffix(f"-{model.draft_tokens}"),
     )
 
 

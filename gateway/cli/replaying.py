@@ -159,9 +159,9 @@ def learnt(of: Read) -> dict[str, ServerModel]:
     target = of.kept[0].entry.choice.target
     for name, backend in backends.items():
         if backend.target == target:
-            fingerprint = f"{backend.method}/{backend.draft_tokens}/{backend.draft}"
-            family = FAMILIES.get(backend.method, MODEL)
-            learner.arm(name, Arm(fingerprint, target or "", backend.draft_tokens, family))
+            draft = f"{backend.method}/{backend.draft}"
+            fingerprint, family = f"{draft}/{backend.draft_tokens}", FAMILIES.get(backend.method, MODEL)
+            learner.arm(name, Arm(fingerprint, target or "", backend.draft_tokens, family, draft=draft))
     crowds = {
         name: _Crowd([one.logged for one in of.kept if one.logged.backend == name]) for name in backends
     }

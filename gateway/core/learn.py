@@ -12,7 +12,7 @@ import numpy as np
 from gateway.core.curve import Curve, Pool, crowding, falls, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
-from gateway.core.posterior import DRAFTS, LOOKUPS, Evidence, fresh, publish, publish_each
+from gateway.core.posterior import Evidence, fresh, publish, publish_each
 from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin, step_at
 from gateway.core.prefill import STALL, Prefill
 from gateway.core.samples import FAMILIES, LOOKUP, MODEL, Arm, Sample, Span, guess
@@ -97,12 +97,12 @@ class Learner:
             return
         prior = arm.prior or guess(arm.draft_tokens, arm.family)
         self._servers[backend] = _Server(arm, Curve(prior.step_seconds), Prefill(prior.prefill_seconds))
-        belief = LOOKUPS if arm.family == LOOKUP else DRAFTS
-        self._accepted.setdefault(arm.fingerprint, Evidence(prior, belief))
+        if arm.fingerprint not in self._accepted:
+            self._accepted[arm.fingerprint] = Evidence.of(arm, prior)
         self._by_load.setdefault(arm.fingerprint, Curve((1.0, 1.0)))
         self._short.setdefault(arm.fingerprint, Shortening(falls(prior.step_seconds)))
         self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
-        self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], {}, now))
+        self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], now))
         server = self._servers[backend]
         self._renew(backend, server, Pool(), server.prefill.rows(1.0), self._loaded(arm), now)
 

@@ -87,6 +87,7 @@ def arm(backend: Backend, prior: ServerModel | None) -> Arm:
         draft_tokens=backend.draft_tokens,
         family=FAMILIES.get(backend.method, MODEL),
         prior=prior,
+        draft=f"{backend.method}/{backend.draft or ''}",
     )
 
 

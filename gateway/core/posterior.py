@@ -1,8 +1,9 @@
 """Decode steps for a token by configuration and kind of request: discounted sums, shrunk level by level.
 
-With θ = E[1/τ] for one cell, log θ = prior + level of the configuration + what its family finds hard in
-this workload + the workload's own deviation + the cell's own. Each term is drawn to zero by a weight in
-requests: a cell without evidence says what its workload says, and a workload what the configuration says.
+With θ = E[1/τ] for one cell, log θ = prior + level of the configuration + what its kin finds hard in this
+workload (:mod:`gateway.core.kinship`) + the workload's own deviation + the cell's own. Each term is drawn to
+zero by a weight in requests: a cell without evidence says what its workload says, and a workload what the
+configuration and its kin say.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.drift import Drift
+from gateway.core.kinship import DRAFTS, LOOKUPS, Member, relate, slope
 from gateway.core.predict import PROMPT_BINS, SAMPLED, STRATA, Cell, ServerModel
+from gateway.core.samples import LOOKUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from gateway.core.kinship import Belief, Kin, Seen
     from gateway.core.samples import Arm
-
-FAMILY: Final = 1.0
-"""Configurations that the belief counts for that no workload is hard for all of them."""
 
 CELL: Final = 8.0
 """Requests that the belief counts for that a cell is like its workload."""
 
 SPREAD: Final = 0.3
-"""Standard deviation of log θ between the requests of one cell."""
+"""Standard deviation of log θ between the requests of one cell, for the watch over changes."""
 
 _REQUEST_SPREAD: Final = 0.2
 _OUTLIER: Final = 1.0
@@ -47,6 +48,9 @@ STALE: Final = 600.0
 """Seconds without a request after which what was learnt before counts for less and less in how sure it is, so
 that a server that gets none is tried again."""
 
+TOGETHER: Final = 32
+"""Configurations that tell each other at most: more would take a millisecond, and have told all there is."""
+
 _SURE: Final = 0.5
 """Probability of a cell above which a request tells whether the cell has changed."""
 
@@ -64,38 +68,15 @@ class Sums:
     total: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Belief:
-    """How alike workloads are to a configuration before there is evidence.
-
-    Attributes:
-        level: Workloads that the belief in the prior's level counts for.
-        workload: Requests that the belief counts for that a workload is like the configuration.
-    """
-
-    level: float
-    workload: float
-
-    def share(self, weight: float) -> float:
-        """What a workload's own evidence counts for, beside what the configuration says."""
-        return weight / (weight + self.workload)
-
-
-DRAFTS: Final = Belief(level=0.5, workload=4.0)
-"""Of draft models, which differ by 15 % between workloads: log θ has the standard deviation SPREAD/√4."""
-
-LOOKUPS: Final = Belief(level=5.0, workload=0.4)
-"""Of looking text up, which finds nearly all or nothing: a factor of 1.6 from one workload to the next, so
-that one tells little of another."""
-
-
 @dataclass(slots=True)
 class Evidence:
     """What requests have shown of one configuration.
 
     Attributes:
         prior: What was believed before the first.
-        belief: How alike its workloads are.
+        belief: How alike workloads and configurations are.
+        draft: What makes its drafts; configurations with the same one are siblings.
+        slope: How much its acceptance shows in log θ, see :func:`gateway.core.kinship.slope`.
         cells: By cell.
         drifts: Watch over each cell that has evidence.
         seen: Monotonic seconds of the last request by workload.
@@ -104,10 +85,18 @@ class Evidence:
 
     prior: ServerModel
     belief: Belief = DRAFTS
+    draft: str = ""
+    slope: float = 0.4
     cells: dict[Cell, Sums] = field(default_factory=lambda: defaultdict(Sums))
     drifts: dict[Cell, Drift] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
     variance: float = _REQUEST_SPREAD**2
+
+    @classmethod
+    def of(cls, arm: Arm, prior: ServerModel) -> Evidence:
+        """That of a server's configuration, of which a prior is believed."""
+        belief = LOOKUPS if arm.family == LOOKUP else DRAFTS
+        return cls(prior, belief, arm.draft, slope(prior.other_steps_per_token, arm.draft_tokens))
 
     def believed(self, cell: Cell) -> float:
         """The prior's log θ, from a like cell where it has none."""
@@ -155,8 +144,8 @@ class Evidence:
             sums.weight *= keep
             sums.total *= keep
 
-    def deviations(self) -> dict[str, tuple[float, float]]:
-        """By workload: its weight, and the mean log ratio of what was seen to the prior."""
+    def member(self) -> Member:
+        """What it tells its kin."""
         weights: dict[str, float] = defaultdict(float)
         totals: dict[str, float] = defaultdict(float)
         for cell, sums in self.cells.items():
@@ -164,28 +153,8 @@ class Evidence:
                 weights[cell.workload] += sums.weight
                 ratio = math.log(sums.total / sums.weight) - self.believed(cell)
                 totals[cell.workload] += sums.weight * ratio
-        return {workload: (weight, totals[workload] / weight) for workload, weight in weights.items()}
-
-
-def _level(deviations: Mapping[str, tuple[float, float]], belief: Belief) -> float:
-    """How far a configuration is from its prior, whatever the mix: each workload counts at most once."""
-    sure = {workload: belief.share(weight) for workload, (weight, _) in deviations.items()}
-    off = sum(share * deviations[workload][1] for workload, share in sure.items())
-    return off / (sum(sure.values()) + belief.level)
-
-
-def hardness(family: Iterable[Evidence]) -> dict[str, float]:
-    """How much harder than the others each workload is for all configurations of a family, in log θ."""
-    off: dict[str, float] = defaultdict(float)
-    sure: dict[str, float] = defaultdict(float)
-    for one in family:
-        deviations = one.deviations()
-        level = _level(deviations, one.belief)
-        for workload, (weight, deviation) in deviations.items():
-            share = one.belief.share(weight)
-            off[workload] += share * (deviation - level)
-            sure[workload] += share
-    return {workload: off[workload] / (sure[workload] + FAMILY) for workload in off}
+        seen = {workload: (weight, totals[workload] / weight) for workload, weight in weights.items()}
+        return Member(self.draft, self.slope, seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,33 +184,36 @@ def publish_each(
         arms: Which ones.
         now: Monotonic seconds.
     """
-    families: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    families: dict[tuple[str, str], list[str]] = defaultdict(list)
     for fingerprint, arm in arms.items():
         if arm.draft_tokens:
-            families[arm.target, arm.family].append(accepted[fingerprint])
-    hard = {family: hardness(members) for family, members in families.items()}
-    for fingerprint, arm in arms.items():
-        known = hard[arm.target, arm.family] if arm.draft_tokens else {}
-        yield fingerprint, publish(accepted[fingerprint], known, now)
+            families[arm.target, arm.family].append(fingerprint)
+        else:
+            yield fingerprint, publish(accepted[fingerprint], now)
+    for family in families.values():
+        family.sort(key=lambda fingerprint: accepted[fingerprint].draft)  # siblings stay together
+        for first in range(0, len(family), TOGETHER):
+            part = family[first : first + TOGETHER]
+            members = [accepted[fingerprint].member() for fingerprint in part]
+            kin = relate(members, accepted[part[0]].belief)
+            for fingerprint, member, known in zip(part, members, kin, strict=True):
+                yield fingerprint, _published(accepted[fingerprint], member.seen, known, now)
 
 
-def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:
-    """What is known of a configuration.
+def publish(one: Evidence, now: float) -> Published:
+    """What is known of a configuration without kin."""
+    member = one.member()
+    (kin,) = relate([member], one.belief)
+    return _published(one, member.seen, kin, now)
 
-    Args:
-        one: Its evidence.
-        hard: :func:`hardness` of its family.
-        now: Monotonic seconds.
-    """
-    deviations = one.deviations()
-    level = _level(deviations, one.belief)
-    alike = one.belief.workload
-    workloads = {*deviations, *hard, *(cell.workload for cell in one.prior.steps_per_token)}
-    known: dict[Cell, float] = {}
+
+def _published(one: Evidence, seen: Seen, kin: Kin, now: float) -> Published:
+    workloads = {*kin.workloads, *(cell.workload for cell in one.prior.steps_per_token)}
+    belief, known, spread = one.belief, dict[Cell, float](), dict[str, float]()
     for workload in workloads:
-        weight, deviation = deviations.get(workload, (0.0, 0.0))
-        above = level + hard.get(workload, 0.0)
-        own = (weight * deviation + alike * above) / (weight + alike)
+        weight, deviation = seen.get(workload, (0.0, 0.0))
+        above = kin.workloads.get(workload, kin.level)
+        own = (weight * deviation + belief.own * above) / (weight + belief.own)
         for bin_ in range(len(PROMPT_BINS) + 1):
             for stratum in STRATA:
                 cell = Cell(workload, bin_, stratum)
@@ -251,19 +223,14 @@ def publish(one: Evidence, hard: Mapping[str, float], now: float) -> Published:
                     ratio = math.log(sums.total / sums.weight) - believed
                     log = (sums.weight * ratio + CELL * own) / (sums.weight + CELL)
                 known[cell] = math.exp(min(0.0, believed + log))
-    evidence = {workload: weight for workload, (weight, _) in deviations.items()}
+        told = weight + kin.told.get(workload, belief.prior)
+        trusted = fresh(now - one.seen.get(workload, now))
+        spread[workload] = math.sqrt(one.variance / (trusted * told + (1.0 - trusted) * belief.prior))
     return Published(
         steps_per_token=known,
-        other_steps_per_token=math.exp(min(0.0, math.log(one.prior.other_steps_per_token) + level)),
-        evidence=evidence,
-        spread={
-            workload: 1.0
-            / math.sqrt(
-                fresh(now - one.seen.get(workload, now)) * evidence.get(workload, 0.0) / one.variance
-                + alike / SPREAD**2
-            )
-            for workload in workloads
-        },
-        other_spread=SPREAD / math.sqrt(alike),
+        other_steps_per_token=math.exp(min(0.0, math.log(one.prior.other_steps_per_token) + kin.level)),
+        evidence={workload: weight for workload, (weight, _) in seen.items()},
+        spread=spread,
+        other_spread=math.sqrt(one.variance / belief.prior),
         request_spread=math.sqrt(one.variance),
     )

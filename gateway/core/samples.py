@@ -101,6 +101,7 @@ class Arm:
         family: :data:`MODEL` or :data:`LOOKUP`: servers of one family find the same workloads easy.
         prior: What is believed of it before the first request.
         max_running: Requests the engine batches.
+        draft: What makes its drafts: servers with the same one that differ in N tell of each other.
     """
 
     fingerprint: str
@@ -109,6 +110,7 @@ class Arm:
     family: str = MODEL
     prior: ServerModel | None = None
     max_running: int = 256
+    draft: str = ""
 
 
 def guess(draft_tokens: int, family: str = MODEL) -> ServerModel:

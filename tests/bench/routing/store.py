@@ -21,8 +21,9 @@ CORE = (
     *(
         f"gateway/core/{name}.py"
         for name in (
-            "candidates", "changes", "choice", "choose", "classes", "curve", "decide", "demand", "drift", "filters", "fleet",
-            "learn", "hindsight", "lengths", "lineup", "plan", "policy", "posterior", "predict", "prefill", "purse",
+            "candidates", "changes", "choice", "choose", "classes", "curve", "decide", "demand", "drift", "filters",
+            "fleet", "learn", "hindsight", "kinship", "lengths", "lineup", "plan", "policy", "posterior", "predict",
+            "prefill", "purse",
             "roles", "samples", "scorers", "selectors", "shortening", "sorting", "standing",
         )
     ),
