@@ -12,6 +12,7 @@ import numpy as np
 from gateway.core.classify import Classification
 from gateway.core.fleet import BackendState, Load, Snapshot
 from gateway.core.learn import FAMILIES, MODEL, Arm, Learner, Sample, Span
+from gateway.core.observe import drafts_of
 from gateway.core.outcome import OK
 from gateway.core.predict import stratum
 from gateway.core.replay import Logged
@@ -159,7 +160,7 @@ def learnt(of: Read) -> dict[str, ServerModel]:
     target = of.kept[0].entry.choice.target
     for name, backend in backends.items():
         if backend.target == target:
-            draft = f"{backend.method}/{backend.draft}"
+            draft = drafts_of(backend)
             fingerprint, family = f"{draft}/{backend.draft_tokens}", FAMILIES.get(backend.method, MODEL)
             learner.arm(name, Arm(fingerprint, target or "", backend.draft_tokens, family, draft=draft))
     crowds = {

@@ -79,6 +79,11 @@ def fingerprint(backend: Backend) -> str:
     return "/".join((*parts, *(f"{key}={value}" for key, value in sorted(backend.labels.items()))))
 
 
+def drafts_of(backend: Backend) -> str:
+    """What backends have in common whose drafts are the same, whatever their N."""
+    return f"{backend.method}/{backend.draft or ''}"
+
+
 def arm(backend: Backend, prior: ServerModel | None) -> Arm:
     """The learner's view of a backend."""
     return Arm(
@@ -87,7 +92,7 @@ def arm(backend: Backend, prior: ServerModel | None) -> Arm:
         draft_tokens=backend.draft_tokens,
         family=FAMILIES.get(backend.method, MODEL),
         prior=prior,
-        draft=f"{backend.method}/{backend.draft or ''}",
+        draft=drafts_of(backend),
     )
 
 

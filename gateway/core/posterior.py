@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CELL: Final = 8.0
 """Requests that the belief counts for that a cell is like its workload."""
 
-SPREAD: Final = 0.3
+_SPREAD: Final = 0.3
 """Standard deviation of log θ between the requests of one cell, for the watch over changes."""
 
 _REQUEST_SPREAD: Final = 0.2
@@ -132,7 +132,7 @@ class Evidence:
             sums.weight = keep * sums.weight + part
             sums.total = keep * sums.total + part * theta * ratio
             if share > _SURE and sums.weight > CELL:
-                drift = self.drifts.setdefault(cell, Drift(SPREAD))
+                drift = self.drifts.setdefault(cell, Drift(_SPREAD))
                 if drift.step(residual) is not None:
                     sums.weight *= _FORGET
                     sums.total *= _FORGET
