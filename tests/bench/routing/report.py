@@ -2,6 +2,8 @@
 
 from rich.table import Table
 
+from tests.bench.routing.bars import DIGITS
+
 COLUMNS = ("bar", "what", "cells x seeds", "figure", "seen", "worst in", "ceiling", "bar")
 
 
@@ -20,9 +22,9 @@ def table(results):
                 title,
                 complete,
                 one["what"],
-                f"{one['value']:.3f}",
+                f"{one['value']:.{DIGITS}f}",
                 one["cell"],
-                "" if one["ceiling"] is None else f"{one['ceiling']:.3f}",
+                "" if one["ceiling"] is None else f"{one['ceiling']:.{DIGITS}f}",
                 f"{sign} {one['least']:.3g}",
                 "[green]yes" if one["met"] else "[red]no",
                 "" if reach is None else f"{sign} {reach:.3g}",

@@ -56,6 +56,14 @@ def test_of_what_is_to_be_low_the_highest_cell_is_named():
     assert (off.cell, off.met) == ("high", False)
 
 
+@pytest.mark.parametrize(
+    ("value", "at_most", "met"),
+    [(1.0296, False, True), (1.0294, False, False), (1.0304, True, True), (1.0306, True, False)],
+)
+def test_a_figure_is_held_against_its_bar_as_it_is_shown(value, at_most, met):
+    assert bars.Criterion("share", value, 1.03, at_most=at_most).met is met
+
+
 def test_the_table_shows_the_cell_and_its_ceiling():
     (_, sick) = [one for one in bars.judge_hardware(FIGURES) if "one sick" in one.what]
     row = {**vars(sick), "met": sick.met, "reached": False}
