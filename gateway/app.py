@@ -265,6 +265,7 @@ class Gateway:
         learning = tasks.spawn(self._learning.run(), name="learn")
         watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
         sampling = tasks.spawn(self._samples.run(clock.monotonic), name="sample counters")
+        self._telemetry.page("")  # the first one takes 10 ms longer, which no stream should wait for
         try:
             yield
         finally:

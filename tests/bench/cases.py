@@ -22,6 +22,8 @@ class Case:
         prompt_bytes: Size of the prompt.
         burst: All connections begin at once, and again when the last answer has come.
         requests: After so many the load ends before its time; 0 for no limit.
+        arrival: A chunk is there once it has reached the client's socket, by the kernel's time, so that it is
+            no delay of the gateway's if the load itself is late to read it.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Case:
     prompt_bytes: int = 500
     burst: bool = False
     requests: int = 0
+    arrival: bool = False
 
 
 CASES: Final = {

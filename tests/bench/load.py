@@ -13,6 +13,7 @@ import gc
 import json
 import select
 import socket
+import struct
 import sys
 import time
 from collections import Counter
@@ -32,6 +33,9 @@ _GRACE = 20.0
 """Seconds that answers may take after the end of the load, and longer than their pauses take."""
 
 _TRIES = 3
+_SO_TIMESTAMPNS = 35
+"""Of Linux: each read is told when its last bytes came, in seconds and nanoseconds of the clock on the wall."""
+_TIME = struct.Struct("@qq")
 
 
 def request(case: Case, number: int, host: str, headers: Sequence[str]) -> bytes:
@@ -77,6 +81,8 @@ class _Connection:
         self.sock = sock = socket.create_connection(self.load.address)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.load.case.arrival:
+            sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self.parser = httptools.HttpResponseParser(self)
         self.fresh = True
         return sock
@@ -235,8 +241,12 @@ class Load:
     def _read(self, connection: _Connection) -> None:
         assert connection.sock is not None
         try:
-            data = connection.sock.recv(262144)
-            self.now = time.monotonic_ns()
+            if self.case.arrival:
+                data, notes, *_ = connection.sock.recvmsg(262144, socket.CMSG_SPACE(_TIME.size))
+                self.now = arrived(notes, time.monotonic_ns(), time.time_ns())
+            else:
+                data = connection.sock.recv(262144)
+                self.now = time.monotonic_ns()
             self.reads += 1
             if data:
                 connection.heard = True
@@ -315,6 +325,21 @@ class Load:
             **percentiles("ttft_ms", self.first_bytes),
             **percentiles("delay_ms", self.delays),
         }
+
+
+def arrived(notes: Sequence[tuple[int, int, bytes]], now: int, clock: int) -> int:
+    """When what was read had come, on the monotonic clock; now where the kernel does not say.
+
+    Args:
+        notes: What a read says beside its bytes.
+        now: Monotonic nanoseconds.
+        clock: The same moment as nanoseconds of the clock on the wall.
+    """
+    for level, kind, value in notes:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+            seconds, nanoseconds = _TIME.unpack(value)
+            return now - (clock - seconds * 1_000_000_000 - nanoseconds)
+    return now
 
 
 def percentiles(name: str, values: list[int]) -> dict[str, float]:

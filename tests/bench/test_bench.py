@@ -6,6 +6,7 @@ import json
 import os
 import select
 import socket
+import struct
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from rich.console import Console
 from tests.bench import answers, measure, profiling, report, soak
 from tests.bench.cases import CASES, Case
 from tests.bench.contenders import CONTENDERS
-from tests.bench.load import Load, percentiles, request
+from tests.bench.load import Load, arrived, percentiles, request
 from tests.bench.mock import Mock
 from tests.bench.profiled import Sampler
 
@@ -124,6 +125,31 @@ def test_the_same_answers_unbroken_are_none(canned: Any) -> None:
     load.run(0)
     load.close()
     assert (load.troubles, load.requests) == ({}, 1)
+
+
+def longest_delay(case: Case, port: int) -> int:
+    """That of a load that reads what has come 0.1 s late, in nanoseconds."""
+    load = Load(replace(case, connections=1), ("127.0.0.1", port), ())
+    read = load._read
+
+    def late(connection: Any) -> None:
+        time.sleep(0.1)  # the passing of time is the subject
+        read(connection)
+
+    load._read = late  # type: ignore[method-assign]
+    load.run(0)
+    load.close()
+    assert load.troubles == {}
+    return max(load.delays)
+
+
+def test_chunks_that_the_load_reads_late_were_there_when_they_arrived(mock: int) -> None:
+    assert longest_delay(replace(STREAM, arrival=True), mock) < longest_delay(STREAM, mock) / 2
+
+
+def test_without_a_time_of_the_kernels_a_chunk_came_when_it_was_read() -> None:
+    assert arrived([], 5_000, 9_000) == 5_000
+    assert arrived([(socket.SOL_SOCKET, 35, struct.pack("@qq", 0, 7_000))], 5_000, 9_000) == 3_000
 
 
 def test_a_connection_that_is_closed_between_two_requests_is_replaced_without_trouble() -> None:

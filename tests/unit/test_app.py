@@ -44,6 +44,20 @@ async def test_the_policy_governs_the_fleet_from_the_start_and_after_each_reload
         assert (fleet._breaker, fleet._retries) == (BreakerSettings(consecutive=9), BudgetSettings(burst=9))
 
 
+async def test_the_first_page_of_metrics_is_made_before_there_are_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(fleet=tmp_path / "fleet.yaml", policy=tmp_path / "policy.yaml")
+    settings.fleet.write_text(FLEET)
+    settings.policy.write_text(POLICY.format(7))
+    gateway = Gateway(settings, load_files(settings.fleet, settings.policy, {}))  # type: ignore[arg-type]
+    made, page = [], gateway._telemetry.page
+    monkeypatch.setattr(gateway._telemetry, "page", lambda accept: made.append(page(accept)))
+    async with gateway._lifespan(gateway._control):
+        ((text, _),) = made
+        assert b"specroute_" in text
+
+
 STEPS = ("_upstream", "_consumers", "_telemetry")
 
 
