@@ -55,7 +55,14 @@ CASES: Final = {
         Case("unpaced16", "16 streams without pause", 16, stream=True),
         # Starts are spread over one pause, so that hardly two chunks travel together.
         Case(
-            "paced64", "64 streams, a chunk each 10 ms", 64, 2.7, stream=True, pause_us=10_000, stagger_us=156
+            "paced64",
+            "64 streams, a chunk each 10 ms",
+            64,
+            2.7,
+            stream=True,
+            pause_us=10_000,
+            stagger_us=156,
+            arrival=True,
         ),
         Case(
             "paced512",
@@ -65,6 +72,7 @@ CASES: Final = {
             stream=True,
             pause_us=10_000,
             stagger_us=19,
+            arrival=True,
         ),
         # An answer as long as answers are: what a stream costs to set up hardly counts.
         Case(
@@ -76,8 +84,18 @@ CASES: Final = {
             chunks=512,
             pause_us=10_000,
             stagger_us=156,
+            arrival=True,
         ),
-        Case("burst64", "bursts of 64 starts", 64, stream=True, chunks=16, pause_us=10_000, burst=True),
+        Case(
+            "burst64",
+            "bursts of 64 starts",
+            64,
+            stream=True,
+            chunks=16,
+            pause_us=10_000,
+            burst=True,
+            arrival=True,
+        ),
     )
 }
 
