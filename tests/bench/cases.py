@@ -22,8 +22,6 @@ class Case:
         prompt_bytes: Size of the prompt.
         burst: All connections begin at once, and again when the last answer has come.
         requests: After so many the load ends before its time; 0 for no limit.
-        arrival: A chunk is there once it has reached the client's socket, by the kernel's time, so that it is
-            no delay of the gateway's if the load itself is late to read it.
     """
 
     name: str
@@ -37,7 +35,6 @@ class Case:
     prompt_bytes: int = 500
     burst: bool = False
     requests: int = 0
-    arrival: bool = False
 
 
 CASES: Final = {
@@ -55,14 +52,7 @@ CASES: Final = {
         Case("unpaced16", "16 streams without pause", 16, stream=True),
         # Starts are spread over one pause, so that hardly two chunks travel together.
         Case(
-            "paced64",
-            "64 streams, a chunk each 10 ms",
-            64,
-            2.7,
-            stream=True,
-            pause_us=10_000,
-            stagger_us=156,
-            arrival=True,
+            "paced64", "64 streams, a chunk each 10 ms", 64, 2.7, stream=True, pause_us=10_000, stagger_us=156
         ),
         Case(
             "paced512",
@@ -72,7 +62,6 @@ CASES: Final = {
             stream=True,
             pause_us=10_000,
             stagger_us=19,
-            arrival=True,
         ),
         # An answer as long as answers are: what a stream costs to set up hardly counts.
         Case(
@@ -84,18 +73,8 @@ CASES: Final = {
             chunks=512,
             pause_us=10_000,
             stagger_us=156,
-            arrival=True,
         ),
-        Case(
-            "burst64",
-            "bursts of 64 starts",
-            64,
-            stream=True,
-            chunks=16,
-            pause_us=10_000,
-            burst=True,
-            arrival=True,
-        ),
+        Case("burst64", "bursts of 64 starts", 64, stream=True, chunks=16, pause_us=10_000, burst=True),
     )
 }
 

@@ -81,7 +81,7 @@ class _Connection:
         self.sock = sock = socket.create_connection(self.load.address)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.load.case.arrival:
+        if self.load.case.stream:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self.parser = httptools.HttpResponseParser(self)
         self.fresh = True
@@ -241,9 +241,9 @@ class Load:
     def _read(self, connection: _Connection) -> None:
         assert connection.sock is not None
         try:
-            if self.case.arrival:
+            if self.case.stream:
                 data, notes, *_ = connection.sock.recvmsg(262144, socket.CMSG_SPACE(_TIME.size))
-                self.now = arrived(notes, time.monotonic_ns(), time.time_ns())
+                self.now = arrived(notes, time.time_ns(), time.monotonic_ns())
             else:
                 data = connection.sock.recv(262144)
                 self.now = time.monotonic_ns()
@@ -327,13 +327,15 @@ class Load:
         }
 
 
-def arrived(notes: Sequence[tuple[int, int, bytes]], now: int, clock: int) -> int:
-    """When what was read had come, on the monotonic clock; now where the kernel does not say.
+def arrived(notes: Sequence[tuple[int, int, bytes]], clock: int, now: int) -> int:
+    """When what was read had reached the socket, on the monotonic clock; now where the kernel does not say.
+
+    So a chunk is not late because the load was late to read it.
 
     Args:
         notes: What a read says beside its bytes.
-        now: Monotonic nanoseconds.
-        clock: The same moment as nanoseconds of the clock on the wall.
+        clock: Nanoseconds of the clock on the wall.
+        now: Monotonic nanoseconds of the same moment, or of one later, which makes a delay longer, not shorter.
     """
     for level, kind, value in notes:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):

@@ -34,7 +34,7 @@ MANY: Final = Case(
 SHORT: Final = Case("short", "50,000 short streams", 64, 300.0, stream=True, chunks=4, requests=50_000)
 CHANGING: Final = Case(
     "changing", "16 streams while files change and metrics are read", 16, 0.5, stream=True, chunks=800,
-    pause_us=10_000, stagger_us=20_600, arrival=True,
+    pause_us=10_000, stagger_us=20_600,
 )  # fmt: skip
 
 _STALL_MS: Final = 20.0

@@ -12,6 +12,7 @@ from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.runtime.reload import load_files
 from gateway.settings import Settings
+from gateway.telemetry.setup import Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,15 +45,20 @@ async def test_the_policy_governs_the_fleet_from_the_start_and_after_each_reload
         assert (fleet._breaker, fleet._retries) == (BreakerSettings(consecutive=9), BudgetSettings(burst=9))
 
 
-async def test_the_first_page_of_metrics_is_made_before_there_are_streams(
+async def test_the_metrics_are_asked_for_before_there_are_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(fleet=tmp_path / "fleet.yaml", policy=tmp_path / "policy.yaml")
     settings.fleet.write_text(FLEET)
     settings.policy.write_text(POLICY.format(7))
+    made, page = [], Telemetry.page
+
+    def watched(telemetry: Telemetry, accept: str) -> tuple[bytes, str]:
+        made.append(page(telemetry, accept))
+        return made[-1]
+
+    monkeypatch.setattr(Telemetry, "page", watched)
     gateway = Gateway(settings, load_files(settings.fleet, settings.policy, {}))  # type: ignore[arg-type]
-    made, page = [], gateway._telemetry.page
-    monkeypatch.setattr(gateway._telemetry, "page", lambda accept: made.append(page(accept)))
     async with gateway._lifespan(gateway._control):
         ((text, _),) = made
         assert b"specroute_" in text
