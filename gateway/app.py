@@ -238,6 +238,7 @@ class Gateway:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        await self._warm_up()
         stop = asyncio.Event()
         pages = Pages(_upstream(self._settings))
         settings, fleet = self._settings, self._fleet
@@ -273,7 +274,6 @@ class Gateway:
         watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
         sampling = tasks.spawn(self._samples.run(clock.monotonic), name="sample counters")
         try:
-            await self._warm_up()
             yield
         finally:
             stop.set()
