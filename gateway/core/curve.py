@@ -59,6 +59,13 @@ _CLIFF: Final = 0.9
 _WALL: Final = 4.0
 """Steps that crossing a cliff costs at most: all on the server lose by it, but where it is may be wrong."""
 
+_PLACE: Final = 1.0
+"""What the last place below a cliff is worth, in steps of a request that takes it ..."""
+
+_FADES: Final = 0.4
+"""... and over what part of the places that falls to 1/e. Narrower, and the price jumps with every request
+that comes and goes, and so does who is let in; an empty server must cost next to nothing."""
+
 _BORROWED: Final = 5.0
 """Weight, in requests, of what replicas of the same configuration have shown."""
 
@@ -92,6 +99,10 @@ def crowding(table: Sequence[float]) -> tuple[float, ...]:
     and what it brings to go back, for each request that goes; ``_WALL`` steps at most. So servers are filled
     to the edge, and of several beyond one those that gain most go back, and another takes the rest.
 
+    Who takes one of the last places below a cliff keeps out the next one, who may have more of it: what that
+    one loses elsewhere is the price of a place, in a linear program the dual of the server's time. Without it
+    places go to whoever comes first. It rises towards the edge, so that it is higher where more is asked for.
+
     Args:
         table: Step table.
 
@@ -118,8 +129,23 @@ def crowding(table: Sequence[float]) -> tuple[float, ...]:
     fewer = np.maximum(1.0, now - np.searchsorted(most, most))  # by so many as much got done as at the edge
     back = 1.0 + (most - done[1:]) / fewer * then
     costs = np.where(done[1:] < most, np.maximum(costs, np.minimum(_WALL, back) * then), costs)
+    _price_places(costs, then, [edge for edge in cliffs.tolist() if done[edge] == most[edge]])
     found: list[float] = costs.tolist()
     return tuple(found)
+
+
+def _price_places(costs: NDArray[np.float64], then: NDArray[np.float64], edges: Sequence[int]) -> None:
+    """Raise costs below each edge to what a place there is worth.
+
+    Args:
+        costs: Seconds a step by the requests on the server; changed in place.
+        then: Step times with one more.
+        edges: Most requests before each cliff at which as much gets done as anywhere before.
+    """
+    for first, edge in zip((0, *(one + 1 for one in edges)), edges, strict=False):
+        left = edge - 1.0 - np.arange(first, edge)
+        price = _PLACE * np.exp(-left / (_FADES * edge)) * then[first:edge]
+        np.maximum(costs[first:edge], price, out=costs[first:edge])
 
 
 def falls(table: Sequence[float]) -> tuple[int, ...]:

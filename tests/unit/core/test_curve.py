@@ -137,13 +137,32 @@ def test_before_steps_get_shorter_one_more_is_welcome() -> None:
     assert max(crowding(table)[92:108]) < 0.0 == pytest.approx(crowding(table)[50])
 
 
-def test_up_to_a_cliff_one_more_costs_what_it_would_without_and_crossing_it_costs_much() -> None:
-    smooth = affine(0.02, 1.0)
+def test_crossing_a_cliff_costs_much() -> None:
+    table = [seconds * (1.4 if batch > 64 else 1.0) for batch, seconds in enumerate(affine(0.02, 1.0))]
+    assert crowding(table)[64] == pytest.approx(4.0 * table[65])
+
+
+def test_below_a_cliff_places_have_a_price_that_rises_to_a_step_for_the_last_one() -> None:
+    smooth = affine(0.02, 0.1)
     table = [seconds * (1.4 if batch > 64 else 1.0) for batch, seconds in enumerate(smooth)]
     costs, without = crowding(table), crowding(smooth)
-    assert costs[:56] == pytest.approx(without[:56])
-    assert costs[56:64] == pytest.approx(without[56:64], rel=0.15)
-    assert costs[64] == pytest.approx(4.0 * table[65])
+    assert costs[63] == pytest.approx(table[64])
+    assert list(costs[:64]) == sorted(costs[:64])
+    assert costs[0] < 0.1 * table[1]
+    assert all(cost >= other for cost, other in zip(costs[:55], without[:55], strict=True))
+
+
+def test_below_a_cliff_the_others_still_count_where_they_lose_more_than_a_place_is_worth() -> None:
+    smooth = affine(0.02, 100.0)
+    table = [seconds * (1.4 if batch > 64 else 1.0) for batch, seconds in enumerate(smooth)]
+    costs, without = crowding(table), crowding(smooth)
+    assert costs[20:40] == pytest.approx(without[20:40])
+
+
+def test_below_each_cliff_that_leads_further_up_places_have_a_price() -> None:
+    table = [1.0] * 17 + [1.5] * 112 + [3.0] * 64
+    costs = crowding(table)
+    assert (costs[15], costs[127]) == pytest.approx((1.0, 1.5))
 
 
 def test_beyond_a_cliff_one_more_costs_what_going_back_brings_until_as_much_gets_done() -> None:
