@@ -129,23 +129,24 @@ def crowding(table: Sequence[float]) -> tuple[float, ...]:
     fewer = np.maximum(1.0, now - np.searchsorted(most, most))  # by so many as much got done as at the edge
     back = 1.0 + (most - done[1:]) / fewer * then
     costs = np.where(done[1:] < most, np.maximum(costs, np.minimum(_WALL, back) * then), costs)
-    _price_places(costs, then, [edge for edge in cliffs.tolist() if done[edge] == most[edge]])
+    _price_places(costs, then, cliffs)
     found: list[float] = costs.tolist()
     return tuple(found)
 
 
-def _price_places(costs: NDArray[np.float64], then: NDArray[np.float64], edges: Sequence[int]) -> None:
-    """Raise costs below each edge to what a place there is worth.
+def _price_places(costs: NDArray[np.float64], then: NDArray[np.float64], cliffs: NDArray[np.intp]) -> None:
+    """Raise costs below each cliff to what a place there is worth.
 
     Args:
         costs: Seconds a step by the requests on the server; changed in place.
         then: Step times with one more.
-        edges: Most requests before each cliff at which as much gets done as anywhere before.
+        cliffs: Most requests before each cliff.
     """
-    for first, edge in zip((0, *(one + 1 for one in edges)), edges, strict=False):
-        left = edge - 1.0 - np.arange(first, edge)
-        price = _PLACE * np.exp(-left / (_FADES * edge)) * then[first:edge]
-        np.maximum(costs[first:edge], price, out=costs[first:edge])
+    for before, edge in pairwise([-1, *cliffs.tolist()]):
+        below = slice(before + 1, edge)
+        left = edge - 1.0 - np.arange(below.start, edge)
+        price = _PLACE * np.exp(-left / (_FADES * edge)) * then[below]
+        np.maximum(costs[below], price, out=costs[below])
 
 
 def falls(table: Sequence[float]) -> tuple[int, ...]:
