@@ -9,7 +9,7 @@ from gateway.core.acceptance import stream_sums
 from gateway.core.features import GENERATING, STEPWISE
 from gateway.core.learn import FAMILIES, MODEL, Arm, Sample, Span
 from gateway.core.outcome import CANCELLED, OK, TRUNCATED
-from gateway.core.predict import CHARS_PER_TOKEN, stratum
+from gateway.core.predict import CHARS_PER_TOKEN, LIKELY, stratum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +101,16 @@ def probabilities(classification: Classification) -> Mapping[str, float]:
     scores = classification.scores
     if classification.source in {"hint", "policy", "examples"} or not scores:
         return {classification.label: 1.0}
+    return _shares(scores)
+
+
+def likely(classification: Classification) -> Mapping[str, float]:
+    """The same of those workloads that predictions count: all others would only be learnt of in passing."""
+    known = probabilities(classification)
+    return _shares({label: share for label, share in known.items() if share >= LIKELY} or known)
+
+
+def _shares(scores: Mapping[str, float]) -> Mapping[str, float]:
     total = sum(scores.values())
     return {label: score / total for label, score in scores.items()}
 
@@ -124,7 +134,7 @@ def running(progress: Progress, told: Told | None, steps_per_event: float, batch
     return Sample(
         backend,
         progress.last,
-        probabilities(progress.classification),
+        likely(progress.classification),
         stratum(features),
         prompt_chars=features.prompt_chars,
         prefill_tokens=_estimate(progress) if first else 0,
@@ -165,7 +175,7 @@ def finished(record: Record, told: Told | None, batches: Batches) -> Sample | No
     return Sample(
         record.backend,
         attempt.ended,
-        probabilities(record.classification),
+        likely(record.classification),
         stratum(features),
         prompt_tokens=usage.input_tokens,
         prompt_chars=features.prompt_chars,

@@ -14,6 +14,7 @@ from gateway.core.observe import (
     arm,
     fingerprint,
     finished,
+    likely,
     probabilities,
     running,
     steps_per_event,
@@ -170,6 +171,17 @@ def test_labels_that_somebody_set_are_certain() -> None:
         "code": pytest.approx(0.25),
     }
     assert probabilities(Classification("math", 1.0, "hint", doubtful)) == {"math": 1.0}
+
+
+def test_only_likely_labels_are_learnt_of() -> None:
+    doubtful = Classification("math", 0.72, "model:m", {"math": 0.72, "code": 0.24, "chat": 0.04})
+    told = finished(replace(record(), classification=doubtful), None, Five())
+    under_way = running(replace(stream(), classification=doubtful), None, 1.0, Five())
+    for sample in (told, under_way):
+        assert sample is not None
+        assert sample.classes == {"math": pytest.approx(0.75), "code": pytest.approx(0.25)}
+    many = {f"label-{number}": 0.04 for number in range(25)}
+    assert likely(Classification("label-0", 0.04, "model:m", many)) == pytest.approx(many)
 
 
 def test_backends_of_one_configuration_learn_together() -> None:
