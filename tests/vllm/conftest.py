@@ -8,7 +8,7 @@ import subprocess
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -71,10 +71,20 @@ class Front:
     records: Records
 
 
+_PATIENCE: Final = pytest.mark.timeout(900)
+"""The first test waits for a dozen servers, which begin together on as many CPUs as there are."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Tests that start servers of their own come first: a dozen others would take time from them.
     here = Path(__file__).parent
-    items.sort(key=lambda item: here in item.path.parents and "fleet" in getattr(item, "fixturenames", ()))
+
+    def waits(item: pytest.Item) -> bool:
+        return here in item.path.parents and "fleet" in getattr(item, "fixturenames", ())
+
+    items.sort(key=waits)
+    for item in filter(waits, items):
+        item.add_marker(_PATIENCE)
 
 
 def pytest_runtest_setup() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.vllm.collector import Collector
     from tests.vllm.servers import Server
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]  # the first test waits for the servers
+pytestmark = pytest.mark.vllm
 
 METHODS = ("eagle", "eagle3", "dflash")
 POLICY = """\

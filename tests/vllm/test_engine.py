@@ -13,7 +13,7 @@ from tests.vllm.asking import Answer, ask, eventually
 if TYPE_CHECKING:
     from tests.vllm.servers import Server
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]  # the first test waits for the servers
+pytestmark = pytest.mark.vllm
 
 DRAFTING = ["ngram", "draft-model", "eagle3"]
 MODELLED = ["draft-model", "eagle3"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.vllm.conftest import Front
     from tests.vllm.servers import Server
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]  # the first test waits for the servers
+pytestmark = pytest.mark.vllm
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.vllm.conftest import Front
     from tests.vllm.servers import Server
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]  # the first test waits for the servers
+pytestmark = pytest.mark.vllm
 
 CALLER = "cd" * 8
 
