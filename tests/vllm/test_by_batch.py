@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.vllm.collector import Collector
     from tests.vllm.servers import Server
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]  # the first test waits for servers of its own
 
 METHODS = ("eagle", "eagle3", "dflash")
 POLICY = """\

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.vllm.conftest import Front
     from tests.vllm.servers import Server
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]  # the first test waits for servers of its own
 
 WORDS: Final = {
     "math": range(chain.LOOPING, chain.LOOPS_END - 256),  # the others stand for bytes
