@@ -17,6 +17,7 @@ from gateway.core.decide import NoCandidate, decide
 from gateway.core.demand import Demand
 from gateway.core.fleet import BackendState, Load, Snapshot
 from gateway.core.learn import Learner, Sample, Span
+from gateway.core.observe import likely
 from gateway.core.plan import Kind
 from gateway.core.policy import FROZEN
 from gateway.core.predict import CHARS_PER_TOKEN, SAMPLED, Home
@@ -127,7 +128,7 @@ class GatewayRouter:
         service = self._service(request)
         if request.mark is None:
             request.mark = _Told()
-            self._demand.arrived(service.name, self._classes(request), now)
+            self._demand.arrived(service.name, self._classification(request).weights, now)
         asked = self._features(request), self._classification(request)
         draw = Draw(*self._random.random(2).tolist())
         home = self._homes.get(request.prefix) if request.prefix is not None else None
@@ -225,7 +226,7 @@ class GatewayRouter:
             Sample(
                 backend=self._names[request.server],
                 at=now,
-                classes=self._classes(request),
+                classes=likely(self._classification(request)),
                 stratum=SAMPLED,
                 prompt_tokens=request.prompt_tokens,
                 prompt_chars=int(request.prompt_tokens * CHARS_PER_TOKEN),
@@ -234,9 +235,6 @@ class GatewayRouter:
                 queue=queue,
             )
         )
-
-    def _classes(self, request: Request) -> Mapping[str, float]:
-        return self._classification(request).weights
 
     def ended(self, request: Request, view: View, now: float) -> None:
         """Tell the learner of the whole answer."""
@@ -268,7 +266,7 @@ class GatewayRouter:
             Sample(
                 backend=self._names[index],
                 at=at,
-                classes=self._classes(request),
+                classes=likely(self._classification(request)),
                 stratum=SAMPLED,
                 prompt_tokens=request.prompt_tokens,
                 prompt_chars=int(request.prompt_tokens * CHARS_PER_TOKEN),

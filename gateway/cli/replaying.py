@@ -12,7 +12,7 @@ import numpy as np
 from gateway.core.classify import Classification
 from gateway.core.fleet import BackendState, Load, Snapshot
 from gateway.core.learn import FAMILIES, MODEL, Arm, Learner, Sample, Span
-from gateway.core.observe import drafts_of
+from gateway.core.observe import drafts_of, likely
 from gateway.core.outcome import OK
 from gateway.core.predict import stratum
 from gateway.core.replay import Logged
@@ -205,7 +205,7 @@ def _sample(one: _Kept, crowd: _Crowd, now: float) -> Sample:
     return Sample(
         backend=entry.backend,
         at=now,
-        classes=logged.classification.weights,
+        classes=likely(logged.classification),
         stratum=stratum(logged.features),
         prompt_tokens=outcome.input_tokens,
         prompt_chars=logged.features.prompt_chars,
