@@ -105,7 +105,7 @@ def probabilities(classification: Classification) -> Mapping[str, float]:
 
 
 def likely(classification: Classification) -> Mapping[str, float]:
-    """The same of those workloads that predictions count: all others would only be learnt of in passing."""
+    """The same of those workloads that predictions count, for the learner; of all where none is likely."""
     known = probabilities(classification)
     return _shares({label: share for label, share in known.items() if share >= LIKELY} or known)
 
