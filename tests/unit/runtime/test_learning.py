@@ -309,7 +309,7 @@ async def test_it_publishes_and_plans_by_itself(monkeypatch: pytest.MonkeyPatch)
     planned = asyncio.Event()
     monkeypatch.setattr(stand.learning, "plan", lambda: _set(planned))
     running = asyncio.create_task(stand.learning.run())
-    await asyncio.wait_for(planned.wait(), 5)
+    await asyncio.wait_for(planned.wait(), 30)
     running.cancel()
     assert stand.learning.models["a"].evidence
 
@@ -330,7 +330,7 @@ async def test_a_failure_is_logged_and_learning_goes_on(
 
     monkeypatch.setattr(stand.learning, "look", look)
     running = asyncio.create_task(stand.learning.run())
-    await asyncio.wait_for(again.wait(), 5)
+    await asyncio.wait_for(again.wait(), 30)
     running.cancel()
     assert "out of luck" in caplog.text
 

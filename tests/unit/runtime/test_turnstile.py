@@ -102,7 +102,7 @@ async def test_a_request_that_is_alone_takes_its_steps_at_once() -> None:
     requests = Requests(some, 1)
     assert max(await turn_by_turn(requests.did, 3)) == 3
     await requests.end(1)
-    await asyncio.wait_for(some.turn(), 5)
+    await asyncio.wait_for(some.turn(), 30)
 
 
 async def test_of_those_that_come_to_a_step_at_once_one_goes_on_in_a_turn_beside_streams() -> None:
@@ -193,7 +193,7 @@ async def test_who_is_alone_has_its_step_done_at_once() -> None:
     shared = Shared(some, 1)
     assert max(await turn_by_turn(shared.steps, 3)) == 3
     assert await shared.end(1) == [0]
-    assert await asyncio.wait_for(some.share(shared.squares, 3), 5) == 9
+    assert await asyncio.wait_for(some.share(shared.squares, 3), 30) == 9
 
 
 async def test_beside_streams_a_step_is_done_for_one_alone_and_it_goes_on_a_turn_later() -> None:

@@ -47,7 +47,7 @@ async def test_leaving_later_is_noticed():
     await client.body(1)
     left = asyncio.Event()
     client.watch(left.set)
-    await asyncio.wait_for(left.wait(), 5)
+    await asyncio.wait_for(left.wait(), 30)
     assert client.gone
 
 

@@ -21,7 +21,7 @@ class Wire:
 
     async def next(self):
         self.news.clear()
-        await asyncio.wait_for(self.news.wait(), 5)
+        await asyncio.wait_for(self.news.wait(), 30)
 
 
 def begun(interval=0.01):

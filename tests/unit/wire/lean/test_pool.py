@@ -167,7 +167,7 @@ async def place(request):
     made = LeanUpstream(tls=ssl.create_default_context(cafile=CERTIFICATE))
     async with serving(saying(OK), tls=tls if request.param == "https" else None) as (server, url):
         yield made, server, url
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(30.0):
             await made.close()
         assert made._open == set()
 
