@@ -186,7 +186,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.refused:
             return
         if not self._head_open:
-            if len(self.cycle.body) > HIGH_WATER_LIMIT:
+            if len(self.cycle.body) > HIGH_WATER_LIMIT and not self.cycle.response_complete:
                 self.flow.pause_reading()  # until what has come is taken
             self._stop_timer()
             self._timer = self.loop.call_later(self.body_seconds, self._body_stalled)

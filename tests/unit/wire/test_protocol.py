@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import uvicorn
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from gateway.cli import running
 from gateway.settings import Settings
@@ -459,6 +460,37 @@ async def test_a_body_that_we_hold_back_has_not_stalled():
         assert not protocols.made[0].transport.is_closing()
         assert not app.left.is_set()
         writer.close()
+
+
+class Refusing(App):
+    """Answers a large body before it was read, as soon as more of it is here than is read ahead."""
+
+    def __init__(self):
+        super().__init__()
+        self.protocols = None
+
+    async def __call__(self, scope, receive, send):
+        if scope["path"] == "/large":
+            while len(self.protocols.made[-1].cycle.body) <= HIGH_WATER_LIMIT:
+                await asyncio.sleep(0)
+            await send(OK)
+            await send({"type": "http.response.body", "body": b"no"})
+        else:
+            await super().__call__(scope, receive, send)
+
+
+@pytest.mark.parametrize("size", [200_000, 5_000_000])
+async def test_a_body_that_was_answered_unread_does_not_hold_up_what_comes_next(size):
+    app = Refusing()
+    async with serving(app=app) as (_, app.protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(b"POST /large HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % size)
+        writer.write(b"a" * size)
+        await reader.readuntil(b"no")
+        writer.write(POST % 3 + b"abc")
+        await reader.readuntil(b"ok")
+        writer.close()
+    assert app.bodies == [b"abc"]
 
 
 async def test_small_answers_are_not_held_back_by_the_kernel():
