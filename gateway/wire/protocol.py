@@ -304,8 +304,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._ahead += len(body)
         if (cycle := self.cycle).response_complete:
             return
-        # Most come in one piece, of which no copy need be made.
-        cycle.body = cycle.body + body if cycle.body else body  # type: ignore[assignment] # both do
+        # Most come in one piece, of which no copy need be made; of thousands of pieces each is copied once.
+        if not cycle.body:
+            cycle.body = body  # type: ignore[assignment] # as good where nothing is added
+        elif type(cycle.body) is bytearray:
+            cycle.body += body
+        else:
+            cycle.body = bytearray(cycle.body) + body
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:

@@ -101,6 +101,12 @@ async def say(port, *parts, ends=False):
         writer.close()
 
 
+async def until(holds):
+    """Let the others run until something holds."""
+    while not holds():  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+
+
 def problem(answer):
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"connection: close" in head
@@ -199,6 +205,22 @@ async def test_chunks_are_known_however_they_are_spelled(coding):
     assert app.bodies == [b"abc"]
 
 
+async def test_a_piece_of_a_body_is_copied_once_however_many_there_are():
+    async with serving(app=Held()) as (app, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(b"1\r\na\r\n" * 2)
+        await until(lambda: protocols.made and (cycle := protocols.made[0].cycle) and len(cycle.body) == 2)
+        gathered = protocols.made[0].cycle.body
+        writer.write(b"1\r\na\r\n" * 998 + b"0\r\n\r\n")
+        await until(lambda: not protocols.made[0].cycle.more_body)
+        assert protocols.made[0].cycle.body is gathered
+        app.may.set()
+        await reader.readuntil(b"ok")
+        writer.close()
+    assert app.bodies == [b"a" * 1000]
+
+
 async def test_a_body_that_breaks_the_rules_ends_its_request_alone():
     async with serving(Quick) as (app, _, port):
         begin = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n"
@@ -279,8 +301,7 @@ async def test_of_what_is_sent_behind_a_request_so_much_is_read_and_the_rest_thr
     async with serving(app=Held()) as (app, protocols, port), asyncio.timeout(SECONDS):
         reader, writer = await connected(port)
         writer.write(GET + b"\r\n" + POST % 3 + b"abc" + large + GET + b"\r\n")
-        while not (protocols.made and protocols.made[0].refused):  # noqa: ASYNC110 - lets the others run
-            await asyncio.sleep(0)
+        await until(lambda: protocols.made and protocols.made[0].refused)
         app.may.set()
         answers = await reader.read()
         writer.close()
@@ -471,8 +492,7 @@ class Refusing(App):
 
     async def __call__(self, scope, receive, send):
         if scope["path"] == "/large":
-            while len(self.protocols.made[-1].cycle.body) <= HIGH_WATER_LIMIT:
-                await asyncio.sleep(0)
+            await until(lambda: len(self.protocols.made[-1].cycle.body) > HIGH_WATER_LIMIT)
             await send(OK)
             await send({"type": "http.response.body", "body": b"no"})
         else:
