@@ -269,9 +269,8 @@ class Trial:
                 self.held = Answer(response.status, response.headers, body)
                 self.error = tap.reading.error
                 return
-            if not client.started:
-                await client.start(response.status, self._dressed(response))
-            await self._give(data)
+            if data:
+                await self._give(response, data)
             if tap.error:
                 self.error = tap.reading.error
                 return
@@ -283,22 +282,23 @@ class Trial:
                     return
                 break
         tail = tap.end()
-        if tail and (self._ended() or not client.delivered):
-            await client.deliver(tail)
-        if not (client.delivered and self._ended()):
+        if not (self._ended() and (client.delivered or tail)):
             self.error = "ended_early"
             return
+        if tail:
+            await self._give(response, tail)
         self._complete()
         self.error = tap.reading.error
         await client.finish()
 
-    async def _give(self, data: bytes) -> None:
+    async def _give(self, response: UpstreamResponse, data: bytes) -> None:
         """Pass on events, or comments, after which another backend may still answer."""
         tap, client = self.tap, self._client
+        if not client.started:  # only now: until here another backend may give status and headers, too
+            await client.start(response.status, self._dressed(response))
         if client.delivered or tap.reading.begun or not tap.between_events:
-            if data:
-                await client.deliver(data, between_events=tap.between_events)
-        elif data:
+            await client.deliver(data, between_events=tap.between_events)
+        else:
             await client.write(data)
 
     def _ended(self) -> bool:

@@ -365,6 +365,33 @@ async def test_after_half_an_event_the_error_stands_on_lines_of_its_own(counts, 
     assert (half + b"\n" in client.body) is counts
 
 
+HALF_FIRST = b'data: {"id":"c","obj'
+
+
+@pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
+async def test_nothing_is_promised_before_there_is_an_event_to_give(end):
+    bench = Bench(a=[stream(HALF_FIRST, *end)])
+    client = await bench.talk()
+    assert client.status == 502
+    assert json.loads(client.body)["error"]["code"] == "upstream_error"
+    assert bench.record.outcome.http_status == 502
+
+
+@pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
+async def test_after_half_an_event_that_was_held_back_another_backend_answers_with_its_own_head(end):
+    busy = answer(b"{}", 429, headers=[(b"retry-after", b"7")])
+    bench = Bench(a=[stream(HALF_FIRST, *end)], b=[busy])
+    client = await bench.talk()
+    assert (client.status, client.headers[b"retry-after"]) == (429, b"7")
+    first, second = stream(HALF_FIRST, *end), stream(WORD, LAST, DONE)
+    first.headers = [*first.headers, (b"x-engine", b"A")]
+    bench = Bench(a=[first], b=[second])
+    client = await bench.talk()
+    assert client.body == WORD + LAST + DONE
+    assert client.headers[b"x-specroute-backend"] == b"b"
+    assert b"x-engine" not in client.headers
+
+
 # Comments.
 
 
