@@ -127,15 +127,23 @@ class Learning:
             self._learner.drop(gone)
             self._occupancy.forget(gone)
             self._steps.pop(gone, None)
+        for target in [one for one in self._demand if not self._serves(one)]:
+            del self._demand[target]
+            self._planners.pop(target, None)
+            self._advised.pop(target, None)
+        self.advice = {target: one for target, one in self.advice.items() if self._serves(target)}
         self.publish()
+
+    def _serves(self, target: str) -> bool:
+        return bool(self._fleet.snapshot.roster.pool(target).names)
 
     def restarted(self, backend: str) -> None:
         """A server was started anew."""
         self._learner.restarted(backend)
 
     def asked(self, service: ServiceClass, classification: Classification, target: str) -> None:
-        """A request came."""
-        if self._policy.learning.mode != STATIC:
+        """A request came. One for a model that nobody serves asks nothing of the fleet."""
+        if self._policy.learning.mode != STATIC and self._serves(target):
             self._demand[target].arrived(service.name, probabilities(classification), self._now())
 
     def decided(self, decision: Decision, workload: str) -> None:

@@ -259,6 +259,22 @@ async def test_advice_lasts_a_while_but_not_beyond_the_servers_it_is_about() -> 
     assert set(stand.learning.advice[TARGET].consolidating) == {"a"}
 
 
+async def test_models_that_nobody_serves_leave_nothing_behind() -> None:
+    stand = Stand(replace(AUTOMATIC, known={"a": SERVER_MODEL, "b": SERVER_MODEL}), classes=(CHAT,))
+    for number in range(100):
+        stand.learning.asked(CHAT, MATH, f"nobody/{number}")
+    assert not stand.learning._demand
+    stand.answer()
+    await stand.learning.plan()
+    assert stand.learning.advice.keys() == stand.learning._demand.keys() == {TARGET}
+    stand.fleet.replace([backend("c", target="another")], "g")
+    stand.learning.govern(stand.policy)
+    assert not stand.learning.advice
+    assert not stand.learning._demand
+    await stand.learning.plan()
+    assert not stand.learning.plans
+
+
 async def test_one_of_several_workers_plans_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = Stand(AUTOMATIC, classes=(CHAT,))
     several = Learning(stand.fleet, stand.policy, workers=4, now=stand.clock)
