@@ -66,6 +66,10 @@ class Limits:
         )
 
 
+LEAST: Final = 1.0
+"""Requests in flight at least of whoever asks for anything, though at this moment there may be none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What one service class asks of the fleet.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gateway.core.plan import work
+from gateway.core.plan import LEAST, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,6 @@ BLEND: Final = 0.03
 could give than of what one configuration gives."""
 
 _SIGMAS: Final = 1.96
-_CROWD: Final = 1e6
 _USED: Final = 0.5
 
 
@@ -248,7 +247,7 @@ def _solve(
     found = linprog(
         cost,
         A_ub=upper.tocsr(),
-        b_ub=[*np.zeros(len(models)), demand.in_flight or _CROWD],
+        b_ub=[*np.zeros(len(models)), max(LEAST, demand.in_flight)],
         A_eq=equal.tocsr(),
         b_eq=[*np.zeros(kinds), float(sum(counts) if counts is not None else servers)],
         bounds=bounds,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gateway.core.plan import work
+from gateway.core.plan import LEAST, work
 from gateway.runtime.rows import Rows
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ _SECONDS: Final = 1e-3
 
 _WIDER: Final = 1.1
 """Steps by which limits are widened until some server can keep them."""
-
-_CROWD: Final = 1e9
-"""Requests in flight where nobody knows how many: no limit."""
 
 _GAP: Final = 0.005
 """Relative distance to the best plan at which the search ends."""
@@ -92,7 +89,7 @@ class Program:
         Σ y = servers        of each configuration
         Σ x = rate·(1 - u)   for a class with limits, in batches that keep them
         Σ x = rate·Θ         for the others
-        Σ (n·T + c·s)·x ≤ C  those in flight of the others, where that is known
+        Σ (n·T + c·s)·x ≤ C  those in flight of the others
 
     Most tokens without limits are wanted, and before that the least shortfall.
     """
@@ -242,7 +239,7 @@ class Program:
         }
         open_ = [one for one in self.wanted if not one.limits.any]
         in_flight = sum(one.in_flight for one in open_)
-        crowd = upper.new(in_flight or _CROWD)
+        crowd = upper.new(max(LEAST, in_flight))
         for flow in flows:
             of, one = self._work[flow.kind], self.wanted[flow.service]
             bins = slice(0, len(flow.columns))

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from gateway.core.plan import Kind, Limits, Wanted
@@ -49,6 +51,14 @@ def test_a_fleet_of_one_good_and_one_bad_is_better_of_one_kind():
     assert found.routing < 0.05
     assert "consolidate on 2 x draft: +" in str(found)
     assert [one.servers for one in found.options] == [{"draft": 2}, {"plain": 2}]
+
+
+def test_that_no_request_is_open_at_this_moment_is_light_load():
+    # Its steps grow so fast that it is worth having for many requests only if they never come at once.
+    crowded = dataclasses.replace(DRAFT, step_seconds=tuple(0.02 * (1.0 + n) for n in range(257)))
+    now, one, many = (advise(kinds(PLAIN, crowded), wanted(in_flight=n)) for n in (0.0, 1.0, 1e6))
+    assert now == one
+    assert (now.options[0].servers, many.options[0].servers) == ({"draft": 2}, {"plain": 2})
 
 
 def test_drafts_for_different_work_are_worth_routing():

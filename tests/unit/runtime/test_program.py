@@ -65,6 +65,12 @@ def test_more_than_fits_falls_short_and_says_so() -> None:
     assert found.counts[0, "chat"] == 4
 
 
+def test_that_no_request_is_open_at_this_moment_is_no_crowd() -> None:
+    now, one = (Program(FOUR, [replace(BULK, in_flight=n)]).solve() for n in (0.0, 1.0))
+    assert now == one
+    assert now.tokens_per_second < Program(FOUR, [BULK]).solve().tokens_per_second / 10.0
+
+
 def test_limits_that_nobody_can_keep_are_widened_until_somebody_can() -> None:
     kinds = [*FOUR, Kind(("e",), SLOW)]
     found = Program(kinds, [replace(CHAT, rates={"chat": 0.01}, limits=Limits(tpot=1e-4)), BULK]).solve()
