@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
 from typing import Final
 
@@ -22,13 +24,16 @@ _ADAPT: Final = 0.02
 _LEAST: Final = 0.03
 """Smallest spread that is believed in, so that perfect agreement does not make every ripple an alarm."""
 
+_REMEMBERED: Final = 256
+"""Latest residuals that tell the size of a change. A sum just above zero may stay there for ever."""
+
 
 @dataclass(slots=True)
 class _Side:
     """Residuals in one direction since their sum was last zero."""
 
     sum: float = 0.0
-    seen: list[float] = field(default_factory=list)
+    seen: deque[float] = field(default_factory=partial(deque, maxlen=_REMEMBERED))
 
     def add(self, excess: float, residual: float) -> bool:
         self.sum = max(0.0, self.sum + excess)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gateway.core.drift import Drift
+from gateway.core.drift import ALARM, Drift
 
 
 def alarms(drift: Drift, *residuals: float) -> list[float]:
@@ -39,3 +39,11 @@ def test_perfect_agreement_does_not_make_every_ripple_an_alarm() -> None:
     drift = Drift(0.15)
     assert alarms(drift, *[0.0] * 1000) == []
     assert alarms(drift, *[0.02] * 1000) == []
+
+
+def test_a_sum_that_never_comes_back_to_zero_does_not_grow_in_memory() -> None:
+    drift = Drift(1.0)
+    for _ in range(3000):
+        drift._high.add(1e-6, 0.75)
+    assert 0.0 < drift._high.sum < ALARM
+    assert len(drift._high.seen) < 1000
