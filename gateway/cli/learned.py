@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gateway.cli.asking import GATEWAY, WITHIN, status
 from gateway.cli.files import FLEET, load_backends, read_text, refuse
+from gateway.core.policy import STATIC
+
+_NOT_LEARNT = """\
+Whether routing pays here is not said, as nothing is learnt in this mode. Give the policy `learning: {mode: shadow}`:
+it decides as before, and this says what was learnt after a minute of requests."""
+
+_NO_REQUESTS = "Whether routing pays here is not said yet: it takes some seconds of requests."
 
 
 def register(app: typer.Typer) -> None:
@@ -79,10 +86,11 @@ def _file(gateway: str) -> str:
     return answer.text
 
 
-def _said(found: dict[str, object]) -> str:
-    lines = [f"mode {found['mode']}; {found['explored']} requests explored"]
-    statements = found["statements"]
-    if isinstance(statements, dict):
-        for target, sentences in statements.items():
-            lines += ["", target, *(f"  {sentence}" for sentence in sentences)]
+def _said(found: dict[str, Any]) -> str:
+    mode, statements = found["mode"], found["statements"]
+    lines = [f"mode {mode}; {found['explored']} requests explored"]
+    for target, sentences in statements.items():
+        lines += ["", target, *(f"  {sentence}" for sentence in sentences)]
+    if not statements:
+        lines += ["", _NOT_LEARNT if mode == STATIC else _NO_REQUESTS]
     return "\n".join(lines)

@@ -46,6 +46,13 @@ def test_words_say_what_is_advised(run):
     assert "m/x\n  routing by workload pays +5.0%" in said
 
 
+@pytest.mark.parametrize(("mode", "why"), [("static", "learning: {mode: shadow}"), ("auto", "not said yet")])
+def test_words_say_why_nothing_is_advised(monkeypatch, run, mode, why):
+    monkeypatch.setitem(FOUND, "mode", mode)
+    monkeypatch.setitem(FOUND, "statements", {})
+    assert why in run("--words").stdout
+
+
 def test_json_is_for_scripts(run):
     assert json.loads(run("--json").stdout) == FOUND
 
