@@ -13,8 +13,8 @@ from gateway.cli.files import FLEET, load_backends, read_text, refuse
 from gateway.core.policy import STATIC
 
 _NOT_LEARNT = """\
-Whether routing pays here is not said, as nothing is learnt in this mode. Give the policy `learning: {mode: shadow}`:
-it decides as before, and this says what was learnt after a minute of requests."""
+Whether routing pays here is not said, as nothing is learnt in this mode. Give the policy
+`learning: {mode: shadow}`: it decides as before, and this says what was learnt after a minute of requests."""
 
 _NO_REQUESTS = "Whether routing pays here is not said yet: it takes some seconds of requests."
 
