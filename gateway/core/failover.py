@@ -165,6 +165,11 @@ def next_step(
     return GiveUp("exhausted")
 
 
+def unseen(attempts: Iterable[Attempt]) -> bool:
+    """Whether no server can have read the request in these failed attempts."""
+    return all(rule(attempt) is UNSENT for attempt in attempts)
+
+
 def retryable(attempts: Sequence[Attempt]) -> bool:
     """Whether another attempt may follow these failed ones."""
     retries = rule(attempts[-1]).retries

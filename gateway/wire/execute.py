@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.failover import REFUSED, GiveUp, rule
+from gateway.core.failover import REFUSED, GiveUp, rule, unseen
 from gateway.core.features import GENERATING
 from gateway.core.values import value
 from gateway.telemetry import trace_context
@@ -13,6 +13,7 @@ from gateway.wire import errors, forms
 from gateway.wire import headers as names
 from gateway.wire.attempt import Trial
 from gateway.wire.plan import Plan
+from gateway.wire.repeating import repeatable
 from gateway.wire.resume import Continuation, Splice, may_go_on
 from gateway.wire.tape import Tape
 from gateway.wire.upstream import UpstreamRequest
@@ -44,6 +45,7 @@ class Execution:
         features: What it asks for.
         ask_usage: Ask the backend for usage, and take it out of what the client gets.
         tape: Takes down what is delivered where another backend may go on with it.
+        repeatable: Whether the request may be sent again once a backend may have read it.
     """
 
     exchange: Exchange
@@ -56,6 +58,7 @@ class Execution:
     upstream: Upstream
     ask_usage: bool
     tape: Tape | None
+    repeatable: bool
 
     @classmethod
     def of(
@@ -71,7 +74,8 @@ class Execution:
         seen, features, body = request
         ask_usage = seen.stream and not seen.include_usage and seen.endpoint in USAGE_ON_REQUEST
         tape = Tape() if policy.resume.mode == "exact" and may_go_on(features, body) else None
-        return cls(exchange, decision, policy, seen, body, features, fleet, upstream, ask_usage, tape)
+        again = repeatable(exchange.method, seen.endpoint, body)
+        return cls(exchange, decision, policy, seen, body, features, fleet, upstream, ask_usage, tape, again)
 
     async def run(self, alarms: Alarms, task: asyncio.Task[object]) -> None:
         """Make them in this task, with their limits in time among these alarms."""
@@ -90,7 +94,7 @@ class Execution:
             task=task,
         )
         refused: Trial | None = None
-        while not isinstance(
+        while (self.repeatable or unseen(exchange.attempts)) and not isinstance(
             backend := self.fleet.next_backend(
                 self.decision,
                 exchange.attempts,
@@ -156,6 +160,7 @@ class Execution:
             url=backend.url + self.exchange.target,
             headers=self._headers(backend, span_id),
             body=body,
+            repeatable=self.repeatable,
         )
 
     def _kind(self) -> bytes:

@@ -44,6 +44,7 @@ class UpstreamRequest:
         headers: All but those of the connection, which are Host, Content-Length and the like.
         body: Sent as it is.
         sent: Told once it is on its way.
+        repeatable: Whether it may be sent again once the backend may have read it.
     """
 
     method: str
@@ -51,6 +52,7 @@ class UpstreamRequest:
     headers: Headers
     body: bytes
     sent: Sent = field(default_factory=Sent, compare=False)
+    repeatable: bool = True
 
 
 class UpstreamError(Exception):

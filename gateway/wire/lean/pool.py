@@ -17,8 +17,12 @@ from gateway.wire.upstream import CLOSE_SECONDS, KEEPALIVE_SECONDS, UpstreamErro
 if TYPE_CHECKING:
     from gateway.wire.upstream import UpstreamRequest
 
-RACE_SECONDS: Final = 1.0
-"""How soon after a request a pooled connection must break for its end to have crossed the request."""
+RACE_SECONDS: Final = 0.05
+"""How soon after a request a pooled connection must break for its end to have crossed the request.
+
+A server that closed before the request came says so within one round trip: a millisecond within a site, tens
+of them across a continent. A longer silence may be one in which it worked on the request.
+"""
 
 
 class LeanUpstream:
@@ -50,8 +54,8 @@ class LeanUpstream:
             try:
                 return await _ask(pooled, loop, request, head)
             except UnansweredError:
-                # The backend closed the idle connection just as we took it, so it has not seen the request.
-                if self._closed or loop.time() - started > RACE_SECONDS:
+                # The backend closed the idle connection just as we took it, in all likelihood.
+                if self._closed or not request.repeatable or loop.time() - started > RACE_SECONDS:
                     raise
         return await _ask(await self._connect(base, origin, connect_timeout), loop, request, head)
 

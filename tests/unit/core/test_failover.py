@@ -21,6 +21,7 @@ from gateway.core.failover import (
     Try,
     next_step,
     rule,
+    unseen,
 )
 from gateway.core.outcome import PHASES
 from tests.factories import attempt, state
@@ -205,6 +206,26 @@ def test_what_the_request_may_have_caused_is_tried_once_more() -> None:
     assert step(plan("a", "b", "c"), status(500), timed_out) == "gives up: not_retryable"
     assert step(plan("a", "b", "c"), attempt("a"), status(500, "b")) == "c"
     assert step(plan("a", "b", "c"), status(500), attempt("b")) == "c"
+
+
+def test_a_server_that_was_not_reached_has_not_read_the_request() -> None:
+    assert unseen([])
+    assert unseen([attempt("a", "connect"), attempt("b", "reset", phase="connect")])
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        attempt("b", "reset", phase="sent"),
+        attempt("b", "timeout:first_byte", phase="sent"),
+        attempt("b", "protocol", phase="headers"),
+        attempt("b", "ended_early", phase="first_byte"),
+        attempt("b", "error_event", phase="first_byte"),
+        *(status(code, "b") for code in (404, 429, 500, 502, 503)),
+    ],
+)
+def test_a_server_that_was_reached_may_have_read_it(failed: Attempt) -> None:
+    assert not unseen([attempt("a", "connect"), failed])
 
 
 def test_the_limit_of_the_policy_holds() -> None:

@@ -492,6 +492,13 @@ async def test_an_answer_in_two_pieces_is_the_same_wherever_it_is_split(upstream
 # Connections that are kept.
 
 
+@pytest.fixture
+def unhurried(monkeypatch):
+    """However slow this machine is, an end that comes at once has crossed the request."""
+    monkeypatch.setattr(pool, "RACE_SECONDS", 3600.0)
+
+
+@pytest.mark.usefixtures("unhurried")
 async def test_a_connection_closed_in_the_moment_of_use_is_replaced(upstream, kind):
     """Nothing was received on it, so the backend closed it before it saw the request."""
 
@@ -511,6 +518,7 @@ async def test_a_connection_closed_in_the_moment_of_use_is_replaced(upstream, ki
         assert server.requests[1] == server.requests[2]
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_replaced_connection_is_not_replaced_again(upstream):
     async def script(_, writer):
         if server.requests[1:]:

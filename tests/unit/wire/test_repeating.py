@@ -1,0 +1,88 @@
+"""Which requests go to another server, or to the same one again, after a failure."""
+
+import json
+
+import pytest
+
+from gateway.wire.repeating import repeatable
+from tests.relaying import Bench, body
+from tests.scripted import answer, fails
+
+CHANGING = [
+    ("POST", "/v1/files", {}),
+    ("POST", "/v1/load_lora_adapter", {}),
+    ("POST", "/sleep", {}),
+    ("PUT", "/v1/x", {}),
+    ("DELETE", "/v1/responses/r1", {}),
+    ("POST", "/v1/embeddings", {}),
+    ("POST", "/v1/responses", {"store": True}),
+    ("POST", "/v1/responses", {"background": True}),
+]
+
+
+def sent(fields):
+    return json.dumps({"model": "m", "input": "hi", **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    ("method", "endpoint", "fields", "expected"),
+    [
+        ("POST", "chat", {}, True),
+        ("POST", "completions", {}, True),
+        ("POST", "messages", {}, True),
+        ("POST", "responses", {}, True),
+        ("POST", "responses", {"store": False}, True),
+        ("POST", "responses", {"store": None, "background": False}, True),
+        ("POST", "responses", {"store": True}, False),
+        ("POST", "responses", {"store": 1}, False),
+        ("POST", "responses", {"background": True}, False),
+        ("GET", "other", {}, True),
+        ("HEAD", "other", {}, True),
+        ("OPTIONS", "other", {}, True),
+        ("POST", "other", {}, False),
+        ("PUT", "other", {}, False),
+        ("DELETE", "other", {}, False),
+        ("POST", "embeddings", {}, False),
+        ("POST", "audio", {}, False),
+    ],
+)
+def test_what_generates_and_what_only_asks_may_be_sent_again(method, endpoint, fields, expected):
+    assert repeatable(method, endpoint, sent(fields)) is expected
+
+
+@pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"store":tru'])
+def test_what_cannot_be_read_may_ask_to_be_kept(given):
+    assert not repeatable("POST", "responses", given)
+
+
+@pytest.mark.parametrize("first", [fails("sent", "reset"), answer(b"busy", 503), answer(b"no", 404)])
+@pytest.mark.parametrize(
+    ("method", "path", "fields"),
+    CHANGING,
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_what_may_change_something_is_sent_to_one_server_only(method, path, fields, first):
+    bench = Bench(a=[first], b=[answer(b"{}")])
+    client = await bench.talk(sent(fields), method=method, path=path)
+    assert bench.upstream.order == ["a"]
+    assert client.status == (first.status if first.body else 502)
+    assert not bench.upstream.requests[0].repeatable
+
+
+async def test_where_no_server_has_seen_it_another_one_gets_it():
+    bench = Bench(a=[fails("connect", "connect")], b=[answer(b"{}")])
+    client = await bench.talk(sent({}), path="/v1/load_lora_adapter")
+    assert (client.status, bench.upstream.order) == (200, ["a", "b"])
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+async def test_generation_goes_elsewhere(path):
+    bench = Bench(a=[fails("sent", "reset")], b=[answer(b"{}")])
+    client = await bench.talk(sent({"store": False}) if "responses" in path else body(), path=path)
+    assert (client.status, bench.upstream.order) == (200, ["a", "b"])
+    assert all(request.repeatable for request in bench.upstream.requests)
+
+
+async def test_a_question_goes_elsewhere():
+    bench = Bench(a=[fails("sent", "reset")], b=[answer(b"{}")])
+    assert (await bench.talk(b"", method="GET", path="/v1/responses/r1")).status == 200
