@@ -35,6 +35,8 @@ def serve(
     Every setting can also be given in the environment, as SPECROUTE_PORT=8000. Both files are watched: a
     change is in force at once, a broken file leaves the last good one in force.
 
+    No key of a client is checked: where clients are not to be trusted, put a proxy in front that does.
+
     Example: **specroute serve --fleet policies/fleet.yaml --policy policies/policy.yaml --port 8000**
     """
     from pydantic import ValidationError
