@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from gateway.core import reasons
+from gateway.core.labels import known as known_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from gateway.core.decide import Rejected
     from gateway.core.features import Features
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 _FOR_A_TIME: Final = frozenset({reasons.BREAKER_OPEN, reasons.RETRY_AFTER})
 _AT_ANY_MOMENT: Final = frozenset({reasons.FULL, reasons.WARMING_UP, reasons.KEPT_FOR_OTHERS})
+
+_LONGEST_LABEL: Final = 64
+"""Characters that are compared with the labels there are, so that no client can make that long."""
 
 NAMED_AT_MOST: Final = 5
 """Names in one sentence; a large fleet would make it unreadable."""
@@ -38,11 +43,8 @@ def refusal(
     if not pool:
         if features.model and features.model not in policy.aliases:
             known = sorted({*policy.aliases, *(state.backend.target for state in snapshot.states)})
-            there_are = _few(known, ", ")
-            return (
-                reasons.UNKNOWN_MODEL,
-                f"The model `{features.model}` does not exist; there are: {there_are}",
-            )
+            there_are = _label_words(features.model, policy, known) or f"there are: {_few(known, ', ')}"
+            return reasons.UNKNOWN_MODEL, f"The model `{features.model}` does not exist; {there_are}"
         return (
             reasons.EMPTY_POOL,
             f"no backend serves `{features.model}`" if features.model else "the fleet is empty",
@@ -76,6 +78,20 @@ def back_in(rejected: Sequence[Rejected], states: Sequence[BackendState], now: f
         return None
     known = [state.back_at - now for state in states if why.get(state.backend.name) in _FOR_A_TIME]
     return min(known, default=None)
+
+
+def _label_words(model: str, policy: Policy, known: Collection[str]) -> str:
+    """What is wrong where a model that there is has a label behind it that there is not; else ``""``.
+
+    Nothing of the label is repeated, as it may be a key.
+    """
+    name, colon, label = model.rpartition(":")
+    if not colon or name not in known:
+        return ""
+    labels = sorted(known_labels(policy.classifier))
+    near = get_close_matches(label[:_LONGEST_LABEL], labels, n=1)
+    right = f"the nearest is `{name}:{near[0]}`" if near else f"there are: {_few(labels, ', ')}"
+    return f"what follows `{name}:` is no workload of the policy; {right}"
 
 
 def _few(words: Sequence[str], separator: str) -> str:

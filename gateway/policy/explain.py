@@ -12,6 +12,7 @@ from gateway.core.predict import ask
 from gateway.core.scorers import PREDICTING
 from gateway.core.selectors import matches
 from gateway.policy.conditions import conditions, describe
+from gateway.policy.hinted import hint_words
 from gateway.policy.predicted import method_words, named_words, predicted_words, service_words
 from gateway.policy.registry import SCORERS
 
@@ -105,6 +106,7 @@ class Explanation:
         confidence: Of the label, 0 to 1.
         source: How the label was found.
         classified: Label and source in words.
+        hint: Why the workload that the caller named does not decide, in words; empty where it does.
         route: The route that took the request, if one did.
         matched: Why it did, in words.
         passed_over: Routes above it.
@@ -125,6 +127,7 @@ class Explanation:
     confidence: float
     source: str
     classified: str
+    hint: str
     route: str | None
     matched: str
     passed_over: tuple[PassedOver, ...]
@@ -145,6 +148,8 @@ class Explanation:
         """The explanation as lines of text."""
         lines = [self.verdict, "", f"model     {named_words(self.model, self.target)}"]
         lines.append(f"workload  {self.classified}")
+        if self.hint:
+            lines.append(f"          {self.hint}")
         if self.service:
             lines.append(f"class     {self.service}")
         if self.route is not None:
@@ -207,6 +212,7 @@ def explain(
         confidence=classification.confidence,
         source=classification.source,
         classified=_classified(classification, features, reasons),
+        hint=hint_words(features, policy.classifier),
         route=decision.route,
         matched=_matched(route, features, classification) if route and decision.route else "",
         passed_over=passed,

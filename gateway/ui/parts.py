@@ -211,7 +211,7 @@ def explanation(found: Explanation) -> Html:
         tag(
             "dl",
             tag("dt", "Model"), tag("dd", found.model or "none", stands_for),
-            tag("dt", "Workload"), tag("dd", found.classified),
+            tag("dt", "Workload"), tag("dd", found.classified, f" ({found.hint})" if found.hint else None),
             *((tag("dt", "Route"), tag("dd", f"{found.route}: {found.matched}")) if found.route else ()),
         ),
         _listed("Candidates, best first", ((one.backend, one.words) for one in found.candidates)),

@@ -41,6 +41,26 @@ def test_an_unknown_model_is_answered_with_those_there_are() -> None:
     assert found[1].endswith("there are: m0, m1, m2, m3, m4, … and 6 more")
 
 
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("tiny:codee", "what follows `tiny:` is no workload of the policy; the nearest is `tiny:code`"),
+        (
+            "org/Tiny:codee",
+            "what follows `org/Tiny:` is no workload of the policy; the nearest is `org/Tiny:code`",
+        ),
+        ("tiny:sk-1234", "what follows `tiny:` is no workload of the policy; there are: "),
+        ("other:codee", "there are: org/Other, org/Tiny, tiny"),
+    ],
+)
+def test_a_label_behind_a_model_that_is_none_is_said(model: str, words: str) -> None:
+    found = refused(target="", model=model)
+    assert found is not None
+    assert found[0] == reasons.UNKNOWN_MODEL
+    assert found[1].startswith(f"The model `{model}` does not exist; {words}")
+    assert "sk-1234" not in found[1].replace(f"`{model}`", "")  # it may be a key
+
+
 def test_a_known_model_without_servers_is_an_empty_pool() -> None:
     assert refused(target="") == (reasons.EMPTY_POOL, f"no backend serves `{ALIAS}`")
     assert refused(target="", model="") == (reasons.EMPTY_POOL, "the fleet is empty")

@@ -120,6 +120,24 @@ def test_a_decision_is_told_from_the_request_to_the_costs(config: Config) -> Non
     assert (told.policy_revision, told.fleet_revision) == (config.policy.revision, config.fleet.revision)
 
 
+def test_a_hint_that_does_not_decide_is_told_with_the_nearest_workload(config: Config) -> None:
+    told = explained(config, request(hints=Hints(workload="maths")))
+    assert told.hint == "hint 'maths' is no workload; did you mean 'math'?"
+    assert f"\n          {told.hint}\n" in str(told)
+    far = explained(config, request(hints=Hints(workload="zzzz"))).hint
+    assert far.startswith("hint 'zzzz' is no workload; workloads: chat, code, ")
+    assert "sk-1234" not in explained(config, request(hints=Hints(workload="sk-1234"))).hint
+    assert explained(config, request(hints=Hints(workload="math"))).hint == ""
+    assert explained(config, request()).hint == ""
+
+
+def test_a_hint_that_the_policy_does_not_trust_is_told_as_such() -> None:
+    loaded = load(FLEET, POLICY + "classify: {trust_hints: false}\n")
+    assert isinstance(loaded, Loaded)
+    told = explained(loaded.value, request(hints=Hints(workload="math")))
+    assert told.hint == "hint 'math' does not count: the policy has `trust_hints: false`"
+
+
 def test_load_shows_in_the_costs_and_moves_the_request(config: Config) -> None:
     told = explained(config, request(), snapshot=with_load(config, fast=5))
     assert [one.backend for one in told.candidates] == ["short", "fast"]
