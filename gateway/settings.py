@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _http(address: str) -> str:
+    """An address that can be posted to; nothing of it is repeated, as it may hold a password."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not close, or a port that is no number
+        usable = False
+    if not usable:
+        raise ValueError("it is no HTTP address: write http://localhost:4318 or the like")
+    return address
 
 
 class Settings(BaseSettings):
@@ -65,7 +78,7 @@ class Settings(BaseSettings):
         default=16, ge=0, description="full files of the decision log that are kept"
     )
     seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the routing draws")
-    otlp_endpoint: str | None = Field(
+    otlp_endpoint: Annotated[str, AfterValidator(_http)] | None = Field(
         default=None, description="OTLP/HTTP collector, such as http://localhost:4318"
     )
     trace_ratio: float = Field(

@@ -58,6 +58,7 @@ def serve(
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         for one in error.errors():
-            print(f"specroute: {'.'.join(map(str, one['loc']))}: {one['msg']}", file=sys.stderr)
+            words = one["msg"].removeprefix("Value error, ")
+            print(f"specroute: {'.'.join(map(str, one['loc']))}: {words}", file=sys.stderr)
         raise typer.Exit(2) from None
     raise typer.Exit(run(settings))

@@ -133,6 +133,13 @@ def test_a_file_that_is_not_there_ends_the_command(tmp_path: Path) -> None:
     assert "none.yaml:1:1: cannot be read" in ended.stderr
 
 
+def test_a_collector_without_a_scheme_ends_the_command(tmp_path: Path) -> None:
+    ended = finished("serve", *files(tmp_path), "--port", "0", "--otlp-endpoint", "localhost:4318")
+    assert ended.returncode == 2
+    said = "specroute: otlp_endpoint: it is no HTTP address: write http://localhost:4318 or the like\n"
+    assert ended.stderr == said
+
+
 def test_a_port_that_is_taken_ends_the_command(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
