@@ -15,11 +15,12 @@ from gateway.core.learn import FAMILIES, MODEL, Arm, Learner, Sample, Span
 from gateway.core.observe import drafts_of, likely
 from gateway.core.outcome import OK
 from gateway.core.predict import stratum
+from gateway.core.reasons import FULL
 from gateway.core.replay import Logged
 from gateway.telemetry.decision_schema import UnreadableError, entries, features_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -79,20 +80,25 @@ def read(files: Sequence[Path], fleet: Fleet, classes: Sequence[ServiceClass]) -
         TooLittleError: A file cannot be read, or no request can be replayed.
     """
     found: dict[str, Read] = defaultdict(lambda: Read(fleet))
+    replayable: list[Entry] = []
+    there: dict[str, set[str]] = defaultdict(set)
     try:
         for entry in entries(files):
             target = entry.choice.target
             if target is None:
                 continue
-            into, why = found[target], _why_not(entry, fleet)
-            if why:
-                into.left_out[why] += 1
+            there[entry.choice.fleet].update(state.backend for state in entry.states)
+            if why := _why_not(entry, fleet):
+                found[target].left_out[why] += 1
             else:
-                into.kept.append(_Kept(entry, _logged(entry, fleet, classes)))
+                replayable.append(entry)
     except UnreadableError as error:
         raise TooLittleError(str(error)) from None
     except OSError as error:
         raise TooLittleError(f"{error.filename}: {error.strerror}") from None
+    for entry in replayable:
+        logged = _logged(entry, fleet, there[entry.choice.fleet], classes)
+        found[entry.choice.target or ""].kept.append(_Kept(entry, logged))
     usable = {target: of for target, of in found.items() if of.kept}
     if not usable:
         named = ", ".join(f"{count} {why}" for of in found.values() for why, count in of.left_out.items())
@@ -116,7 +122,7 @@ def _why_not(entry: Entry, fleet: Fleet) -> str:
     return ""
 
 
-def _logged(entry: Entry, fleet: Fleet, classes: Sequence[ServiceClass]) -> Logged:
+def _logged(entry: Entry, fleet: Fleet, there: Container[str], classes: Sequence[ServiceClass]) -> Logged:
     head = datetime.fromisoformat(entry.time).timestamp()
     now = head + entry.decided_after
     states = {state.backend: state for state in entry.states}
@@ -128,7 +134,7 @@ def _logged(entry: Entry, fleet: Fleet, classes: Sequence[ServiceClass]) -> Logg
         classification=Classification(entry.label, entry.confidence, entry.source, entry.scores),
         snapshot=Snapshot.of(
             [
-                _state(backend, states.get(backend.name), now)
+                _state(backend, states.get(backend.name), now, there=backend.name in there)
                 for backend in fleet.backends
                 if backend.target == target
             ],
@@ -144,10 +150,17 @@ def _logged(entry: Entry, fleet: Fleet, classes: Sequence[ServiceClass]) -> Logg
     )
 
 
-def _state(backend: Backend, seen: State | None, now: float) -> BackendState:
-    """A server as the decision saw it; one that it did not see could not be had."""
-    if seen is None or seen.unavailable:
-        return BackendState(backend, healthy=False, reason=seen.unavailable if seen else "not in the log")
+def _state(backend: Backend, seen: State | None, now: float, *, there: bool) -> BackendState:
+    """A server at the time of a decision.
+
+    A line names the servers that could not be had, and of many replicas only those that were drawn. So one
+    that it does not name could be had, if any line of the same fleet file names it. Whether one that was full
+    is so in the replay, too, follows from the load there.
+    """
+    if seen is None:
+        return BackendState(backend, healthy=there, reason="" if there else "not in the log")
+    if seen.unavailable not in {"", FULL}:
+        return BackendState(backend, healthy=False, reason=seen.unavailable)
     load = None
     if seen.load_age is not None:
         load = Load(seen.running or 0, seen.waiting or 0, seen.kv_usage, now - seen.load_age)

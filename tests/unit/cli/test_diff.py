@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from gateway.cli import diff
-from tests.unit.cli.test_replay import FLEET, LEAST, PLAIN, line, run
+from tests.unit.cli.test_replay import FLEET, LEAST, PLAIN, line, policy, run
 
 BY_WORKLOAD = """
 version: 1
@@ -28,7 +28,7 @@ routes:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("diff")
-    chosen, log = run(0.4)
+    chosen, log = run(policy(0.4))
     rows = [row for row in log.rows if log.start <= row.arrived < log.end]
     (made / "log.jsonl").write_bytes(b"".join(line(chosen[row.serial], row) for row in rows))
     texts = {"fleet": FLEET, "least": LEAST, "plain": PLAIN, "workload": BY_WORKLOAD, "learning": LEARNING}

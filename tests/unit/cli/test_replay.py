@@ -49,18 +49,20 @@ def policy(share):
     return replace(usual, routes=(replace(route, scorers=scorers, baseline_share=share),))
 
 
-def run(share):
+def run(under, *, rate=4.0, window=100.0, names=NAMES, models=MODELS):
     """(what the router chose by request, the log of the simulation)."""
     chosen = {}
     router = GatewayRouter(
-        MODELS, policy(share), names=NAMES, on_choice=lambda one: chosen.update({one.request.serial: one})
+        models, under, names=names, on_choice=lambda one: chosen.update({one.request.serial: one})
     )
-    setup = Setup(MODELS, [Source(constant(EQUAL), rate=steady(4.0))], warm_up=20.0, window=100.0, drain=60.0)
+    setup = Setup(
+        models, [Source(constant(EQUAL), rate=steady(rate))], warm_up=20.0, window=window, drain=60.0
+    )
     return chosen, simulate(setup, router)
 
 
-def line(one, row, *, status="ok"):
-    model, request = MODELS[row.server], one.request
+def line(one, row, *, status="ok", names=NAMES, models=MODELS):
+    model, request = models[row.server], one.request
     outcome = Outcome(
         status=status,
         http_status=200,
@@ -82,9 +84,9 @@ def line(one, row, *, status="ok"):
         features=one.features,
         classification=one.classification,
         decision=one.decision,
-        attempts=(Attempt(NAMES[row.server], "done", "", 200, row.arrived, row.ended),),
+        attempts=(Attempt(names[row.server], "done", "", 200, row.arrived, row.ended),),
         outcome=outcome,
-        backend=NAMES[row.server],
+        backend=names[row.server],
         method=model.method,
         draft_tokens=model.draft_tokens,
         baseline=not model.draft_tokens,
@@ -96,7 +98,7 @@ def line(one, row, *, status="ok"):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("replay")
-    chosen, log = run(0.4)
+    chosen, log = run(policy(0.4))
     rows = [row for row in log.rows if log.start <= row.arrived < log.end]
     lines = [line(chosen[row.serial], row) for row in rows]
     lines.append(line(chosen[rows[0].serial], rows[0], status="truncated"))
@@ -123,7 +125,7 @@ def test_the_estimate_holds_what_the_policy_then_does(call):
     done = call("--json")
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
-    _, log = run(0.0)
+    _, log = run(policy(0.0))
     seen = log.completion().mean()
     assert abs(said["seconds"]["value"] - seen) < said["seconds"]["error"]
     assert said["seconds"]["value"] == pytest.approx(seen, rel=0.08)
@@ -166,3 +168,34 @@ def test_servers_that_are_gone_are_left_out(call, folder):
     done = call("--json", fleet="two.yaml")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["left_out"]["on servers that the fleet file does not have"] > 50
+
+
+def replicas(log, *, full=False):
+    """A log of a dozen replicas of which each line names the drawn ones; the names."""
+    names = [f"r{number}" for number in range(12)]
+    models = [MODELS[2]] * len(names)
+    chosen, seen = run(beliefs.policy(target=GEMMA), rate=12.0, window=20.0, names=names, models=models)
+    rows = [row for row in seen.rows if seen.start <= row.arrived < seen.end]
+    lines = [json.loads(line(chosen[row.serial], row, names=names, models=models)) for row in rows]
+    if full:
+        for one in lines:
+            for state in one["states"]:
+                state["unavailable"] = "full"
+    log.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    declared = "".join(
+        f'  - {{name: {name}, url: "http://{name}:8000", model: {GEMMA}, method: dflash, draft_tokens: 7}}\n'
+        for name in [*names, "new"]
+    )
+    (log.parent / "many.yaml").write_text(f"version: 1\nbackends:\n{declared}")
+    return names
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_replicas_that_were_not_drawn_could_be_had(call, folder, full):
+    names = replicas(folder / "many.jsonl", full=full)
+    (folder / "one.yaml").write_text(PLAIN.replace("[plain]", f"[{names[0]}]"))
+    alone = json.loads(call("--json", log="many.jsonl", fleet="many.yaml", policy="one.yaml").stdout)
+    assert alone["shares"] == {names[0]: 1.0}
+    assert alone["refused"] == 0.0
+    least = json.loads(call("--json", log="many.jsonl", fleet="many.yaml").stdout)
+    assert set(least["shares"]) == set(names)  # not the one that came later
