@@ -50,7 +50,7 @@ def begun(protocol: LimitedProtocol) -> RequestResponseCycle:
         access_log=protocol.access_log,
         default_headers=protocol.server_state.default_headers,
         message_event=asyncio.Event(),
-        expect_100_continue=_asks_to_go_on(headers),
+        expect_100_continue=version != "1.0" and _asks_to_go_on(headers),
         keep_alive=version != "1.0" and parser.should_keep_alive(),
         on_response=protocol.on_response_complete,
     )

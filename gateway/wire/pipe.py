@@ -79,8 +79,12 @@ class Pipe:
         lines += map(_line, headers)
         if not cycle.keep_alive:
             lines.append(b"connection: close\r\n")
+        # An old client takes all until the connection ends for the body.
         self._chunked = not (
-            b"content-length" in dict(headers) or cycle.scope["method"] == "HEAD" or status in BODILESS
+            b"content-length" in dict(headers)
+            or cycle.scope["method"] == "HEAD"
+            or status in BODILESS
+            or cycle.scope["http_version"] == "1.0"
         )
         if self._chunked:
             lines.append(b"transfer-encoding: chunked\r\n")
@@ -148,7 +152,7 @@ class Pipe:
         cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:
-            self._transport.close()
+            self._protocol.end(cycle)
         cycle.on_response()
 
     @property

@@ -104,6 +104,21 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
         self._end_all()
 
+    def end(self, cycle: RequestResponseCycle) -> None:
+        """End it behind an answer.
+
+        A client that still sends gets to read the answer: if what it sends were not read, the kernel would
+        reset the connection.
+        """
+        if not cycle.more_body:
+            self.transport.close()
+            return
+        self.refused = True
+        self._stop_timer()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._close_after(self.linger_seconds)
+
     def _end_all(self) -> None:
         """Nobody waits for what is open; what waits behind it does not begin."""
         self.pipeline.clear()

@@ -70,6 +70,47 @@ async def test_without_a_length_the_body_comes_in_chunks():
         writer.close()
 
 
+async def test_an_old_client_gets_the_body_as_it_is_until_the_connection_ends():
+    app = Piping()
+    async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
+        old = b"POST /x HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\na"
+        reader, writer = await begin(app, port, old)
+        assert app.pipe.write(b"one")
+        assert app.pipe.inside() is None
+        app.pipe.finish(b"two")
+        app.end.set()
+        line, headers = await headed(reader)
+        assert line == b"HTTP/1.1 200 OK"
+        assert headers[b"connection"] == b"close"
+        assert b"transfer-encoding" not in headers
+        assert await reader.read() == b"onetwo"
+        writer.close()
+
+
+class Hasty(Piping):
+    """Answers without reading."""
+
+    async def __call__(self, scope, receive, send):
+        pipe = pipe_of(scope)
+        pipe.start(413, [(b"content-length", b"2")])
+        pipe.finish(b"no")
+
+
+@pytest.mark.parametrize(
+    "head", [b"POST /x HTTP/1.0\r\n", b"POST /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n"]
+)
+async def test_a_client_that_sends_all_before_it_reads_gets_to_read_the_answer(head):
+    async with serving(app=Hasty()) as (_, _, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(head + b"content-length: %d\r\n\r\n" % (8 * len(MB)))
+        for _ in range(8):
+            writer.write(MB)
+            await writer.drain()
+        assert (await headed(reader))[0] == b"HTTP/1.1 413 Request Entity Too Large"
+        assert await reader.read() == b"no"
+        writer.close()
+
+
 async def test_a_part_that_is_framed_already_goes_out_as_it_is():
     app = Piping()
     async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
