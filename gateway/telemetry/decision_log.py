@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from datetime import UTC, datetime
 from glob import escape
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gateway.core.outcome import Record
+
+_log = logging.getLogger(__name__)
 
 _BLOCK: Final = 2**16
 
@@ -64,7 +67,9 @@ class _File:
         self._path = path
         self._max_bytes = max_bytes
         self._keep = keep
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _log.warning("made the folder %s for the decision log, as there was none", path.parent)
         with path.open("ab") as file:
             file.truncate(_whole(path))
 

@@ -340,6 +340,17 @@ def test_a_file_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> No
         log(tmp_path / "file" / "decisions.jsonl")
 
 
+def test_a_folder_that_is_not_there_is_made_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "logs" / "here"
+    for _ in range(2):
+        DecisionLog(folder / "d.jsonl", seed=7)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"made the folder {folder} for the decision log, as there was none"
+    ]
+
+
 def test_writing_that_hangs_is_given_up(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
