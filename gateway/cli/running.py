@@ -17,6 +17,7 @@ import uvicorn
 import uvloop
 
 from gateway.app import Gateway
+from gateway.cli.environment import mistyped
 from gateway.cli.workers import Supervisor, Worker, listen
 from gateway.policy.load import Invalid
 from gateway.runtime import tasks
@@ -120,6 +121,8 @@ def _run(settings: Settings) -> int:
         return 2
     for warning in loaded.warnings:
         _log.warning("%s", warning)
+    for words in mistyped(os.environ, settings.fleet.read_text(encoding="utf-8", errors="replace")):
+        _log.warning("%s", words)
     try:
         if settings.workers == 1:
             return _work(settings, loaded, None)

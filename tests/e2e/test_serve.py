@@ -19,6 +19,8 @@ from tests.contract.stack import SECONDS, eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pytest
+
 POLICIES = Path(__file__).parents[2] / "policies"
 CHAT = {"model": "gemma-4-31b", "messages": [{"role": "user", "content": "Hello there."}], "max_tokens": 8}
 
@@ -100,6 +102,17 @@ def test_a_fleet_and_a_gateway_run_answer_and_end(tmp_path: Path) -> None:
         assert fleet.returncode == 0
         assert "Simulated servers are up" in shown
         assert said == ""
+
+
+def test_a_setting_that_is_mistyped_is_warned_of_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECROUTE_SCRAPE_INTERVALL", "2")
+    with started("serve", *files(tmp_path), "--port", "0") as gateway:
+        assert gateway.stderr is not None
+        said = next(line for line in gateway.stderr if "INTERVALL" in line or "serving on" in line)
+        assert "WARNING" in said
+        assert said.endswith("no such setting; did you mean SPECROUTE_SCRAPE_INTERVAL?\n")
 
 
 def test_a_gateway_without_servers_says_that_it_is_not_ready(tmp_path: Path) -> None:
