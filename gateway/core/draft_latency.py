@@ -237,14 +237,14 @@ def _point(one: _Bin, noise: float) -> _Point:
     return _Point(one.seconds / one.windows, one.prompt / one.windows, noise / one.windows)
 
 
-_NEAR: Final = 2.0 ** (0.75 / _PER_OCTAVE)
+NEAR: Final = 2.0 ** (0.75 / _PER_OCTAVE)
 """Factor by which a batch may lie beyond the bins that are known: within the next bin."""
 
 
 def _between(bins: Sequence[_Bin], batch: float, noise: float) -> _Point | None:
     """The baseline's step at a batch, between those seen in proportion; None far beyond them."""
     batches = [one.batch / one.windows for one in bins]
-    if not batches[0] / _NEAR <= batch <= batches[-1] * _NEAR:
+    if not batches[0] / NEAR <= batch <= batches[-1] * NEAR:
         return None
     above = next((at for at, one in enumerate(batches) if one >= batch), len(bins) - 1)
     high = _point(bins[above], noise)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.counters import restarted
+from gateway.core.draft_gaps import wanting
 from gateway.core.draft_latency import StepTimes, estimates, window
 
 if TYPE_CHECKING:
@@ -50,16 +51,29 @@ class DraftLatency:
 
     def estimates(self) -> Iterator[tuple[Backend, list[Estimate]]]:
         """Every backend with a draft, and what drafting takes there by batch, as far as can be told."""
+        for backend, times, baselines in self._compared():
+            if times is not None:
+                yield backend, estimates(times, baselines)
+
+    def wanting(self) -> dict[str, str]:
+        """By backend with a draft of which nothing can be told: what has to be seen first, in words."""
+        told = (
+            (backend.name, wanting(times or StepTimes(), baselines, self._window))
+            for backend, times, baselines in self._compared()
+        )
+        return {name: words for name, words in told if words}
+
+    def _compared(self) -> Iterator[tuple[Backend, StepTimes | None, list[StepTimes]]]:
+        """Every backend with a draft: its times, None before any counters, and the baselines'."""
         backends = [state.backend for state in self._snapshot().states]
         for backend in backends:
-            times = self._times.get(backend.name)
-            if backend.is_baseline or times is None:
-                continue
-            like = (one for one in backends if one.is_baseline and _alike(one, backend))
-            yield (
-                backend,
-                estimates(times, [self._times[one.name] for one in like if one.name in self._times]),
-            )
+            if not backend.is_baseline:
+                like = [one.name for one in backends if one.is_baseline and _alike(one, backend)]
+                yield (
+                    backend,
+                    self._times.get(backend.name),
+                    [self._times.get(name) or StepTimes() for name in like],
+                )
 
     def usual(self) -> Iterator[tuple[str, Estimate]]:
         """For each backend where drafting can be told apart, the estimate at the batch it was most at."""

@@ -154,6 +154,7 @@ class Control:
             "classifier": self.agreement.as_json(),
             "acceptance": self.acceptance.as_json(),
             "draft_latency": self.draft_latency.as_json(),
+            "draft_latency_wanting": self.draft_latency.wanting(),
             "learning": self.learning.as_json(),
             "retries": {"left": round(self.fleet.retries_left, 1), "denied": self.fleet.denied},
         }

@@ -29,18 +29,18 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
 
 
-def status(found: dict[str, Any]) -> bytes:
-    return json.dumps({"draft_latency": found}).encode()
+def status(found: dict[str, Any], wanting: dict[str, str] | None = None) -> bytes:
+    return json.dumps({"draft_latency": found, "draft_latency_wanting": wanting or {}}).encode()
 
 
 def test_each_server_is_told_by_batch_with_its_interval() -> None:
-    with gateway(status(FOUND)) as url:
+    with gateway(status(FOUND, {"gemma31-mtp4": "it has not decoded yet"})) as url:
         done = run(url)
     assert done.exit_code == 0
     rows = [" ".join(line.replace("│", " ").split()) for line in done.stdout.splitlines()]
     assert "gemma31-dflash7 1.0 25.00 5.00 20% 4.00 to 6.00 7.50" in rows
     assert "gemma31-dflash7 16.2 25.00 11.00" in rows
-    assert rows[-1].startswith("Nothing is known of gemma31-mtp4: it takes a minute of traffic")
+    assert rows[-1] == "What drafting takes on gemma31-mtp4 cannot be told yet: it has not decoded yet."
 
 
 def test_where_nothing_is_known_it_says_what_it_takes() -> None:
@@ -48,7 +48,12 @@ def test_where_nothing_is_known_it_says_what_it_takes() -> None:
         with gateway(status(found)) as url:
             assert run(url).exit_code == drafts.UNKNOWN
     with gateway(status({})) as url:
-        assert "Nothing is known of any server with a draft" in run(url).stdout
+        assert run(url).stdout == "The fleet has no server with a draft.\n"
+
+
+def test_where_nothing_is_known_there_is_no_table_of_nothing() -> None:
+    with gateway(status({"a": [estimate(1.0, None, None)]}, {"a": "its baseline was asleep"})) as url:
+        assert run(url).stdout == ("What drafting takes on a cannot be told yet: its baseline was asleep.\n")
 
 
 def test_the_same_as_json() -> None:

@@ -65,6 +65,16 @@ def test_what_drafting_takes_is_told_beside_a_baseline_of_the_same_target() -> N
     }  # fmt: skip
 
 
+def test_what_has_to_be_seen_first_is_told_of_each_server_with_a_draft() -> None:
+    fleet = Fleet()
+    assert fleet.latency.wanting() == {"draft": "it has not decoded through a window of 10 s"}
+    fleet.runs("draft", 2.0, 0.028, drafted=3)
+    fleet.runs("elsewhere", 8.0, 0.001)
+    assert fleet.latency.wanting() == {"draft": "its baseline has not decoded through a window of 10 s"}
+    fleet.runs("base", 8.0, 0.022)
+    assert fleet.latency.wanting() == {}
+
+
 def test_the_usual_batch_is_the_one_it_was_most_at() -> None:
     fleet = Fleet()
     fleet.runs("base", 4.0, 0.021)
