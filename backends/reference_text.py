@@ -66,10 +66,10 @@ a step of the baseline that computes as many tokens (for n sequences and N draft
 sequences), both from the servers' own counters, by batch, prompts computed in between taken off.
 Verification may cost less than that step of the baseline, which reads more keys and values, so the estimate
 is low rather than high; `at most` is what a step takes beyond one of the baseline with as many sequences.
-Each of both has to be at about the same batch for a minute, and the baseline at (N + 1) times as many sequences as
-the other: with 11 drafted tokens 12 at a time for each one there, which a `baseline_share` of a few per cent gives
-only under load. Where that was not seen, the command says what is missing. On simulated servers, whose true cost
-is known, it is 1 to 6 % off.
+Each has to be at about the same batch for a minute, and the baseline at (N + 1) times as many sequences as
+the other: with 11 drafted tokens 12 at a time for each one there, which a `baseline_share` of a few per cent
+gives only under load. Where that was not seen, the command says what is missing. On simulated servers, whose
+true cost is known, it is 1 to 6 % off.
 
 ```
 specroute drafts http://gateway:8000
