@@ -36,7 +36,7 @@ class Advice:
 
     Attributes:
         kind: ``shorter``, ``longer``, ``loses``, ``fleet``, ``consolidate``, ``routing_pays``,
-            ``no_baseline``, ``stale`` or ``differs``.
+            ``untold``, ``no_baseline``, ``stale`` or ``differs``.
         about: Backends or the target that it is about.
         words: What is seen, what to do, and what to expect.
         expected: Expected change of tokens/s as a share, with bounds; None where it cannot be told.
@@ -90,8 +90,10 @@ def _lengths(server: Server, servers: Sequence[Server], evidence: Evidence | Non
     if late is not None and (best is None or best[0] < server.draft_tokens):
         tokens, expected = (late - 1, None) if best is None else best
         share = late_share(survival, late)
-        where = f"{late}–{server.draft_tokens}" if late < server.draft_tokens else str(late)
-        seen = f"positions {where} of {server.label} ({server.name}) give {share:.1%} of its tokens"
+        several = late < server.draft_tokens
+        where = f"positions {late}–{server.draft_tokens}" if several else f"position {late}"
+        gives = "give" if several else "gives"
+        seen = f"{where} of {server.label} ({server.name}) {gives} {share:.1%} of its tokens"
         yield Advice("shorter", (server.name,), f"{seen}: try N={tokens}{_expectation(expected)}", expected)
     elif best is not None and best[0] < server.draft_tokens:
         words = f"{server.label} ({server.name}) drafts more than pays: try N={best[0]}"
@@ -206,7 +208,11 @@ def _mix(target: str, servers: Sequence[Server]) -> Iterator[Advice]:
     judged = {name for by in speeds.values() for name in by if by is not speeds.get("none")}
     weights = {name: tokens[name] for name in judged if tokens[name]}
     complete = {label: by for label, by in speeds.items() if weights.keys() <= by.keys()}
-    if len(speeds) < 3 or not weights or not complete.keys() - {"none"}:
+    labels = {one.label for one in servers if one.target == target} - {"none"}
+    if len(labels) < 2 or not weights:
+        return
+    if len(speeds.keys() - {"none"}) < 2 or not complete.keys() - {"none"}:
+        yield _untold(target, labels, set(weights), speeds)
         return
     times = {label: sum(weights[name] / by[name].value for name in weights) for label, by in complete.items()}
     label = min(times, key=lambda one: times[one])
@@ -229,6 +235,24 @@ def _mix(target: str, servers: Sequence[Server]) -> Iterator[Advice]:
             f"on {target}",
             Interval(gain, gain - noise, gain + noise),
         )  # fmt: skip
+
+
+def _untold(
+    target: str, labels: set[str], workloads: set[str], speeds: Mapping[str, Mapping[str, Interval]]
+) -> Advice:
+    """Why it cannot be told whether routing pays, and what would tell."""
+    missing = {
+        label: sorted(workloads - speeds.get(label, {}).keys())
+        for label in sorted(labels)
+        if workloads - speeds.get(label, {}).keys()
+    }
+    gaps = "; ".join(f"{label} not on {listed(names)}" for label, names in missing.items())
+    return Advice(
+        "untold", (target,),
+        f"whether routing by workload pays on {target} cannot be told, as too few configurations were "
+        f"measured on every workload ({gaps}): `learning: {{mode: auto}}` tries each with some of all, and "
+        "`specroute sweep` measures them beforehand",
+    )  # fmt: skip
 
 
 def _noise(by: Mapping[str, Interval], weights: Mapping[str, float]) -> float:

@@ -76,6 +76,11 @@ def test_late_positions_that_bring_nothing_are_named_with_what_a_shorter_draft_w
     assert one.expected.low < one.expected.value < one.expected.high
 
 
+def test_one_late_position_is_named_as_one() -> None:
+    fast = server("fast", "dflash", 11, code=traffic(2.0, (*falling(10, 0.95), 0.2)))
+    assert kinds(BASE, fast)["shorter"].startswith("position 11 of dflash-11 (fast) gives 2.")
+
+
 def test_without_another_length_the_gain_is_not_made_up() -> None:
     survival = falling(15, 0.6)
     fast = server("fast", "dflash", 15, code=traffic(1.5, survival))
@@ -120,6 +125,23 @@ def test_routing_that_pays_is_said_with_its_gain() -> None:
     one = server("one", "mtp", 3, code=traffic(3.0), chat=traffic(1.2))
     other = server("other", "dflash", 7, code=traffic(1.2), chat=traffic(3.0))
     assert "could give" in kinds(BASE, one, other)["routing_pays"]
+
+
+def test_where_no_configuration_saw_every_workload_it_says_that_nothing_can_be_told() -> None:
+    one = server("one", "mtp", 3, code=traffic(3.0))
+    other = server("other", "dflash", 7, chat=traffic(3.0))
+    idle = server("idle", "eagle3", 5, code=traffic())
+    said = kinds(BASE, one, other, idle)
+    assert "(dflash-7 not on code; eagle3-5 not on chat and code; mtp-3 not on chat)" in said["untold"]
+    assert "`learning: {mode: auto}`" in said["untold"]
+    assert not said.keys() & {"consolidate", "routing_pays"}
+
+
+def test_where_one_configuration_alone_was_measured_nothing_can_be_told_either() -> None:
+    one = server("one", "mtp", 3, code=traffic(3.0), chat=traffic(1.2))
+    idle = server("idle", "eagle3", 5, code=traffic())
+    assert "(eagle3-5 not on chat and code)" in kinds(BASE, one, idle)["untold"]
+    assert "untold" not in kinds(BASE, one)
 
 
 def test_chance_is_not_taken_for_a_gain() -> None:
