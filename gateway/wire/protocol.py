@@ -187,14 +187,26 @@ class LimitedProtocol(HttpToolsProtocol):
         What is too much is thrown away, and the connection ends with the answers to what came as a whole.
         """
         if self._ahead > AHEAD_LIMIT and not self.refused:
-            self.refused = True
-            self._stop_timer()
-            while self.pipeline and self.pipeline[0][0].more_body:
-                self.pipeline.popleft()
-                self._unanswered.pop()
-            self.cycle = self._unanswered[-1]
-            self.cycle.keep_alive = False
+            self._take_no_more()
         self.flow.resume_reading()
+
+    def _take_no_more(self) -> bool:
+        """Answer the requests that came as a whole, and end the connection with that.
+
+        Returns:
+            Whether there is one.
+        """
+        self.refused = True
+        self._stop_timer()
+        while self.pipeline and self.pipeline[0][0].more_body:
+            self.pipeline.popleft()
+            self._unanswered.pop()
+        if not self._unanswered or self._unanswered[-1].more_body:
+            return False
+        self.cycle = self._unanswered[-1]
+        self.cycle.keep_alive = False
+        self.flow.resume_reading()  # or nobody would notice that the client leaves
+        return True
 
     def _limit_the_wait(self) -> None:
         """For the rest of what has come in part."""
@@ -210,9 +222,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what uvicorn says is not JSON
         """Refuse to read on. Where that would fall into an answer, the connection just ends."""
-        self.refused = True
+        if self._take_no_more():
+            return
         cycle = self.cycle
-        if self.pipeline or (self._answering and cycle.response_started):
+        if not self._head_open and cycle.response_started:
             self.transport.close()
             return
         if self._answering:
@@ -220,7 +233,6 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
             self._tell_that_it_left()
         self.transport.write(self.refusal.answer)
-        self._stop_timer()
         self._close_after(self.linger_seconds)
 
     def _feed(self, data: bytes) -> None:

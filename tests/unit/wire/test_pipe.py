@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.wire.pipe import pipe_of
-from tests.unit.wire.test_protocol import SECONDS, connected, serving
+from tests.unit.wire.test_protocol import SECONDS, connected, serving, until
 
 GET = b"GET /x HTTP/1.1\r\nhost: h\r\n"
 LAST = b"connection: close\r\n\r\n"
@@ -274,17 +274,21 @@ async def test_of_requests_behind_each_other_each_has_its_own():
         assert protocols.made[0].cycle is not first._cycle
 
 
-async def test_a_client_that_sends_junk_behind_its_request_has_left():
+async def test_a_client_that_sends_junk_behind_its_request_is_there_until_it_leaves():
     app = Piping()
-    async with serving(app=app) as (_, _, port), asyncio.timeout(SECONDS):
+    async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):
         reader, writer = await begin(app, port, GET + b"\r\n")
         lost = asyncio.Event()
         app.pipe.on_lost(lost.set)
+        app.pipe.write(b"one")
         writer.write(b"\0\0 junk\r\n\r\n")
-        await lost.wait()
-        assert b"HTTP/1.1" not in await reader.read()
-        app.end.set()
+        await until(lambda: protocols.made[0].refused)
+        assert app.pipe.write(b"two")
+        assert (await reader.readuntil(b"two\r\n")).count(b"HTTP/1.1") == 1
+        assert not lost.is_set()
         writer.close()
+        await lost.wait()
+        app.end.set()
 
 
 async def test_a_stream_is_one_until_its_exchange_ends():

@@ -233,12 +233,59 @@ async def test_a_body_that_breaks_the_rules_ends_its_request_alone():
         writer.close()
 
 
-async def test_junk_behind_a_request_does_not_fall_into_its_answer():
-    async with serving() as (app, _, port):
+class Paused(App):
+    """Begins an answer with a length, and ends it when it may."""
+
+    def __init__(self):
+        super().__init__()
+        self.may = asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"10")]})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        self.began.set()
+        await self.may.wait()
+        await send({"type": "http.response.body", "body": b"ended"})
+
+
+JUNK = b"\0\0\0 junk\r\n\r\n"
+
+
+@pytest.mark.parametrize("behind", [JUNK, GET + b"\r\n" + JUNK, b"GET / HTTP/1.1\r\nx: " + b"y" * 200_000])
+async def test_what_cannot_be_read_behind_requests_leaves_their_answers_whole(behind):
+    async with serving(app=Paused()) as (app, protocols, port), asyncio.timeout(SECONDS):
         reader, writer = await connected(port)
-        writer.write(b"GET /wait HTTP/1.1\r\nhost: h\r\n\r\n")
+        writer.write(GET + b"\r\n")
+        await reader.readuntil(b"begun")
+        writer.write(behind)
+        await until(lambda: protocols.made[0].refused)
+        app.may.set()
+        rest = await reader.read()
+        writer.close()
+    assert rest.startswith(b"ended")
+    assert rest.count(b"begunended") == rest.count(b"HTTP/1.1") == behind.count(JUNK) * behind.count(GET)
+
+
+async def test_what_cannot_be_read_behind_a_request_is_not_told_in_its_place():
+    async with serving(app=Held()) as (app, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(POST % 3 + b"abc" + JUNK)
+        await until(lambda: protocols.made and protocols.made[0].refused)
+        app.may.set()
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert app.bodies == [b"abc"]
+
+
+async def test_a_body_that_breaks_the_rules_after_its_answer_began_ends_the_connection():
+    async with serving() as (app, _, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(b"POST /wait HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n")
         begun = await reader.readuntil(b"begun")
-        writer.write(b"\0\0\0 junk\r\n\r\n")
+        writer.write(b"zz\r\n")
         rest = await reader.read()
         await app.left.wait()
         writer.close()
