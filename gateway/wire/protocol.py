@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.runtime.turnstile import turnstile_of
 from gateway.wire import refusals
 from gateway.wire.cycle import begun
-from gateway.wire.refusals import HEAD_LIMIT, TARGET_LIMIT
+from gateway.wire.heads import CODING, HeadReader
+from gateway.wire.refusals import HEAD_LIMIT
 from gateway.wire.rest import Rest
 from gateway.wire.stall import Stall
 
@@ -31,15 +31,11 @@ if TYPE_CHECKING:
 AHEAD_LIMIT: Final = 64 * 2**10
 """Most bytes that are read of requests behind one that has not been answered yet."""
 
-_CODING: Final = b"transfer-encoding"
-_FRAMING: Final = frozenset({b"content-length", _CODING})
+_FRAMING: Final = frozenset({b"content-length", CODING})
 """Headers that say where a body ends."""
 
-_OVERHEAD: Final = 4
-"""Bytes of a header line that are neither name nor value."""
 
-
-class LimitedProtocol(HttpToolsProtocol):
+class LimitedProtocol(HeadReader):
     """One connection of a client.
 
     Attributes:
@@ -47,7 +43,7 @@ class LimitedProtocol(HttpToolsProtocol):
         body_seconds: How long a body may bring nothing.
         linger_seconds: How long a client that was refused may go on sending, so that it gets to read why.
         turnstile: Lets requests begin, of all connections of the loop.
-        refused, refusal: Whether no more is read, and what the client is or would be told.
+        refused: Whether no more is read.
         watched: Pipes to be told when the client leaves.
         unread_seconds: How long a client may read nothing of what was written to it.
         held_back: Pipes that wait for the client to catch up.
@@ -67,10 +63,8 @@ class LimitedProtocol(HttpToolsProtocol):
     ) -> None:
         """As uvicorn makes it."""
         super().__init__(config, server_state, app_state, _loop)
-        self._head_open = True
-        self._head_size = self._silent = 0
-        self._progress = self._repeating = False
-        self.refused, self.refusal = False, refusals.UNREADABLE
+        self._silent = 0
+        self.refused = False
         self._timer: asyncio.TimerHandle | None = None
         self.turnstile = turnstile_of(self.loop)
         self.watched: set[Pipe] = set()
@@ -275,36 +269,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer = None
 
     # What the parser calls.
-
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self._progress = True
-        if not self._repeating:
-            self._head_size = 0
-            self.url = b""
-            self.headers = []
-
-    def on_url(self, url: bytes) -> None:
-        """Take a part of path and query."""
-        self._head_size += len(url)
-        if self._head_size > TARGET_LIMIT:
-            self.refusal = refusals.TARGET_TOO_LONG
-            raise ValueError("path and query are too long")
-        if not self._repeating:
-            self.url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers are counted and passed over."""
-        self._head_size += len(name) + len(value) + _OVERHEAD
-        if self._head_size > HEAD_LIMIT:
-            self.refusal = refusals.HEAD_TOO_LARGE
-            raise ValueError("the headers are too large")
-        if self._head_open and not self._repeating:
-            name = name.lower()
-            if name == _CODING and value.strip().lower() != b"chunked":
-                self.refusal = refusals.UNKNOWN_CODING
-                raise ValueError("a transfer encoding that is not known")
-            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head has ended."""

@@ -1,0 +1,75 @@
+"""Heads of requests as the parser tells of them, with limits on their size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gateway.wire import refusals
+from gateway.wire.refusals import HEAD_LIMIT, TARGET_LIMIT
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+CODING: Final = b"transfer-encoding"
+
+_OVERHEAD: Final = 4
+"""Bytes of a header line that are neither name nor value."""
+
+
+class HeadReader(HttpToolsProtocol):
+    """A connection whose heads are read.
+
+    Attributes:
+        refusal: What the client is told, or would be, where a head cannot be read.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """As uvicorn makes it."""
+        super().__init__(config, server_state, app_state, _loop)
+        self.refusal = refusals.UNREADABLE
+        self._head_open = True
+        self._head_size = 0
+        self._progress = self._repeating = False
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._progress = True
+        if not self._repeating:
+            self._head_size = 0
+            self.url = b""
+            self.headers = []
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of path and query."""
+        self._head_size += len(url)
+        if self._head_size > TARGET_LIMIT:
+            self.refusal = refusals.TARGET_TOO_LONG
+            raise ValueError("path and query are too long")
+        if not self._repeating:
+            self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers are counted and passed over."""
+        self._head_size += len(name) + len(value) + _OVERHEAD
+        if self._head_size > HEAD_LIMIT:
+            self.refusal = refusals.HEAD_TOO_LARGE
+            raise ValueError("the headers are too large")
+        if self._head_open and not self._repeating:
+            name = name.lower()
+            if name == CODING and value.strip().lower() != b"chunked":
+                self.refusal = refusals.UNKNOWN_CODING
+                raise ValueError("a transfer encoding that is not known")
+            self.headers.append((name, value))
