@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,8 @@ _START: Final = re.compile(rb'\{\s*"(?:role|content|type|name|id|status|tool_cal
 _TRIES: Final = 64
 _TOOL_NAME: Final = re.compile(rb'"name"\s*:\s*"([^"\\]{1,64})"')
 _NUMBER: Final = re.compile(rb"\[[\s\[]*-?[0-9]")
+_OF_TEXTS: Final = re.compile(rb'\[\s*"')
+_TEXT_END: Final = re.compile(rb'"\s*,')
 _WHITE: Final = b" \t\r\n"
 
 
@@ -66,10 +69,16 @@ def numbers(array: bytes) -> int | None:
     return array.count(b",") + 1 if _NUMBER.match(array) else None
 
 
-def first_texts(array: bytes) -> bytes:
-    """The beginning of an array of texts, as an array of its own."""
+def first_texts(array: bytes) -> Iterator[bytes]:
+    """Beginnings of an array of texts, each as an array of its own, the longest first.
+
+    Only those that end with a whole text are JSON.
+    """
     head = array[:_SAMPLED_BYTES]
-    return head[: head.rfind(b'",') + 1] + b"]"
+    if _OF_TEXTS.match(head) is None:
+        return
+    for found in reversed(deque(_TEXT_END.finditer(head), _TRIES)):
+        yield head[: found.start() + 1] + b"]"
 
 
 def first_messages(array: bytes) -> Iterator[bytes]:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_ESCAPED: Final = re.compile(
-    rb"\\(?:([^u]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|u[dD][89a-fA-F][0-9a-fA-F]{2})"
+_HALF: Final = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD]...))"
 )
-_REPLACEMENT: Final = rb"\ufffd"
+"""A first half with no second behind it, or a second with no first before it."""
+
+_REPLACEMENT: Final = rb"\\ufffd"
+"""As a template, which is filled in without a call for each."""
+
+_BACKSLASH: Final = rb"\\"
+_STAND_IN: Final = b"\xff\xff"
+"""Bytes of no UTF-8, so that a body that holds them is none that could be decoded."""
 
 
 def replaced(body: bytes) -> bytes:
@@ -22,4 +30,10 @@ def replaced(body: bytes) -> bytes:
     """
     if rb"\ud" not in body and rb"\uD" not in body:
         return body
-    return _ESCAPED.sub(lambda found: found[0] if found[1] else _REPLACEMENT, body)
+    if _STAND_IN[:1] in body:
+        return body
+    # Without escaped backslashes, every backslash begins an escape.
+    escapes = body.replace(_BACKSLASH, _STAND_IN)
+    if _HALF.search(escapes) is None:
+        return body
+    return _HALF.sub(_REPLACEMENT, escapes).replace(_STAND_IN, _BACKSLASH)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -59,17 +59,20 @@ class _Typed(msgspec.Struct):
 
 
 class _StreamOptions(msgspec.Struct):
-    include_usage: Any = None
+    include_usage: msgspec.Raw = msgspec.Raw()
+
+
+_Plain: TypeAlias = bool | int | float | str | None
 
 
 # Everything but the model is taken as it comes and read by itself, so that one strange field costs no other.
 class _Body(Parameters):
     model: str | None = None
-    stream: Any = None
-    max_tokens: Any = None
-    max_completion_tokens: Any = None
-    max_output_tokens: Any = None
-    temperature: Any = None
+    stream: msgspec.Raw = msgspec.Raw()
+    max_tokens: msgspec.Raw = msgspec.Raw()
+    max_completion_tokens: msgspec.Raw = msgspec.Raw()
+    max_output_tokens: msgspec.Raw = msgspec.Raw()
+    temperature: msgspec.Raw = msgspec.Raw()
     stream_options: msgspec.Raw = msgspec.Raw()
     messages: msgspec.Raw = msgspec.Raw()
     system: msgspec.Raw = msgspec.Raw()
@@ -77,20 +80,26 @@ class _Body(Parameters):
     prompt: msgspec.Raw = msgspec.Raw()
     input: msgspec.Raw = msgspec.Raw()
     metadata: msgspec.Raw = msgspec.Raw()
-    previous_response_id: Any = None
+    previous_response_id: msgspec.Raw = msgspec.Raw()
 
 
 class _Chat(_Body):
-    """A body with messages of the usual shape, read with it: a second look at long ones takes time."""
+    """A body with fields of the usual shape, read with it: a second look at long messages takes time."""
 
+    stream: _Plain = None  # type: ignore[assignment]
+    max_tokens: _Plain = None  # type: ignore[assignment]
+    max_completion_tokens: _Plain = None  # type: ignore[assignment]
+    max_output_tokens: _Plain = None  # type: ignore[assignment]
+    temperature: _Plain = None  # type: ignore[assignment]
     messages: list[turns.Message] = []  # type: ignore[assignment] # noqa: RUF012 - msgspec makes a new one for each
+    previous_response_id: _Plain = None  # type: ignore[assignment]
 
 
 _BODY: Final = msgspec.json.Decoder(_Body)
 _CHAT: Final = msgspec.json.Decoder(_Chat)
 _TOOL: Final = msgspec.json.Decoder(_Tool)
 _TYPED: Final = msgspec.json.Decoder(str | _Typed)
-_VALUE: Final = msgspec.json.Decoder(Any)
+_VALUE: Final = msgspec.json.Decoder(_Plain)
 _METADATA: Final = msgspec.json.Decoder(dict[str, Any])
 _STREAM_OPTIONS: Final = msgspec.json.Decoder(_StreamOptions)
 
@@ -140,6 +149,7 @@ def _hint(value: object) -> str | None:
     return text if text and text.isprintable() else None
 
 
+_UNASKED: Final = ABSENT | {b"false"}
 _HINTING: Final = frozenset({names.WORKLOAD, names.BACKEND, names.SESSION, names.TENANT})
 _NO_HINTS: Final = Hints()
 
@@ -168,7 +178,12 @@ def _asks_usage(raw: msgspec.Raw) -> bool:
     if bytes(raw) in ABSENT:
         return False
     options = turns.decode(_STREAM_OPTIONS, raw, None)
-    return options is None or (options.include_usage is not None and options.include_usage is not False)
+    return options is None or bytes(options.include_usage) not in _UNASKED
+
+
+def _plain(value: msgspec.Raw | _Plain) -> _Plain:
+    """A value as it was read, or is yet to be; None for arrays and objects, which are not taken apart."""
+    return turns.decode(_VALUE, value, None) if isinstance(value, msgspec.Raw) else value
 
 
 def _count(value: object) -> int | None:
@@ -177,7 +192,7 @@ def _count(value: object) -> int | None:
 
 def _max_tokens(body: _Body) -> int | None:
     given = (body.max_tokens, body.max_completion_tokens, body.max_output_tokens)
-    limits = [limit for limit in map(_count, filter(None, given)) if limit is not None]
+    limits = [limit for limit in map(_count, map(_plain, filter(None, given))) if limit is not None]
     return min(limits) if limits else None
 
 
@@ -250,17 +265,17 @@ def received(
         endpoint=endpoint,
         model=read.model or "",
         path=path,
-        stream=read.stream is True,
+        stream=_plain(read.stream) is True,
         include_usage=_asks_usage(read.stream_options),
-        n=_count(turns.decode(_VALUE, read.n, None)) or 1,
+        n=_count(_plain(read.n)) or 1,
         max_tokens=_max_tokens(read),
-        temperature=_temperature(read.temperature),
+        temperature=_temperature(_plain(read.temperature)),
         parameters=given(read),
         response_format=_response_format(read.response_format),
         tool_choice=_tool_choice(read.tool_choice),
         tools=tuple(_tools(read.tools))[:_TOOLS] if read.tools else (),
         turns=tuple(_turns(read)),
-        hints=_hints(headers, metadata, read.previous_response_id),
+        hints=_hints(headers, metadata, _plain(read.previous_response_id)),
         metadata=metadata,
         headers=headers,
     )

@@ -120,9 +120,9 @@ def _sample(array: bytes) -> Turn:
     return Turn("user", f"{head[:HEAD_CHARS]}\n{tail[-TAIL_CHARS:]}", len(array))
 
 
-def _whole(arrays: Iterable[bytes]) -> list[Message]:
-    """The messages of the first array that is one."""
-    return next(filter(None, (decode(_MESSAGES, array, None) for array in arrays)), [])
+def _whole(decoder: msgspec.json.Decoder[list[T]], arrays: Iterable[bytes]) -> list[T]:
+    """The items of the first array that is one."""
+    return next(filter(None, (decode(decoder, array, None) for array in arrays)), [])
 
 
 def messages(raw: msgspec.Raw | list[Message]) -> Iterator[Turn]:
@@ -131,7 +131,8 @@ def messages(raw: msgspec.Raw | list[Message]) -> Iterator[Turn]:
         yield from map(_message, raw)
         return
     if crowds.crowded(array := bytes(raw)):
-        first, last = _whole(crowds.first_messages(array)), _whole(crowds.last_messages(array))
+        first = _whole(_MESSAGES, crowds.first_messages(array))
+        last = _whole(_MESSAGES, crowds.last_messages(array))
         yield from map(_message, first)
         yield Turn("assistant", "", len(array)) if last else _sample(array)
         yield from map(_message, last)
@@ -149,9 +150,12 @@ def prompt(raw: msgspec.Raw) -> Iterator[Turn]:
     if (tokens := crowds.numbers(array)) is not None:
         yield Turn("user", "", tokens * _TOKEN_CHARS)
         return
-    if array.startswith(b'["') and crowds.crowded(array):
-        yield from (_turn("user", text) for text in decode(_PROMPTS, crowds.first_texts(array), []))
-        yield Turn("user", "", len(array))
+    if crowds.crowded(array):
+        if texts := _whole(_PROMPTS, crowds.first_texts(array)):
+            yield from (_turn("user", text) for text in texts)
+            yield Turn("user", "", len(array))
+        else:
+            yield from messages(raw)
         return
     found = decode(_PROMPT, raw, None)
     if found is None:

@@ -125,10 +125,25 @@ def test_the_beginning_and_the_end_stand_for_the_whole() -> None:
         assert first == chat[: len(first)]
         assert last == chat[-len(last) :]
         assert len(first) > 100 < len(last)
-    texts = [f"text {at}" for at in range(50_000)]
-    first_texts = json.loads(crowds.first_texts(json.dumps(texts).encode()))
-    assert first_texts == texts[: len(first_texts)]
-    assert len(first_texts) > 100
+
+
+@pytest.mark.parametrize("between", [", ", ",", " ,", "\n,\n  ", ",\n  "])
+@pytest.mark.parametrize("text", ["text {}", 'a "{}", b', ", {}", '{}",', "{}\\", ""])
+def test_the_beginning_of_texts_stands_for_the_whole_however_they_are_written(
+    between: str, text: str
+) -> None:
+    texts = [text.format(at) for at in range(50_000)]
+    array = "[" + between.replace(",", "") + between.join(map(json.dumps, texts)) + "]"
+    first = whole(crowds.first_texts(array.encode()))
+    assert first == texts[: len(first)]
+    assert len(first) > 100
+
+
+@pytest.mark.parametrize(
+    "array", [b'[null, "a"]', b'[["a", "b"]]', b'"a, b"', b"", b'["' + b"x" * 100_000 + b'", "a"]']
+)
+def test_where_no_texts_begin_there_are_none(array: bytes) -> None:
+    assert whole(crowds.first_texts(array)) == []
 
 
 @pytest.mark.parametrize("array", [many({}, 10), b"[", many({"content": "x" * 100_000}, 2)])
