@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+OTHER: Final = "other"
+"""Name of all that are not known."""
+
 _BY_PATH: Final = {
     "/v1/chat/completions": "chat",
     "/v1/completions": "completions",
@@ -26,11 +29,11 @@ _USUAL: Final = {endpoint: path for path, endpoint in reversed(_BY_PATH.items())
 def endpoint_of(method: str, path: str) -> str:
     """Name of the endpoint, one of :data:`gateway.core.features.ENDPOINTS`."""
     if method != "POST":
-        return "other"
+        return OTHER
     known = _BY_PATH.get(path)
     if known is not None:
         return known
-    return "audio" if path.startswith("/v1/audio/") else "other"
+    return "audio" if path.startswith("/v1/audio/") else OTHER
 
 
 def path_of(endpoint: str) -> str:

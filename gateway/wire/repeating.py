@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from gateway.core.features import GENERATING
 from gateway.runtime.foreign import UNREADABLE
+from gateway.wire.endpoints import OTHER
 from gateway.wire.parameters import ABSENT
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -27,8 +27,8 @@ _KEPT: Final = msgspec.json.Decoder(_Kept)
 def repeatable(method: str, endpoint: str, body: bytes) -> bool:
     """Whether a request may be sent again, to the same server or another, once one may have read it.
 
-    Generation has no side effects, unless the server is asked to keep the answer. What anything else does is
-    not known here.
+    What is generated or computed from a request has no side effects, unless the server is asked to keep the
+    answer. What a path does that is not known here may be anything.
 
     Args:
         method: As the client sent it.
@@ -37,7 +37,7 @@ def repeatable(method: str, endpoint: str, body: bytes) -> bool:
     """
     if endpoint == "responses":
         return not _is_kept(body)
-    return endpoint in GENERATING or method in _SAFE
+    return endpoint != OTHER or method in _SAFE
 
 
 def _is_kept(body: bytes) -> bool:

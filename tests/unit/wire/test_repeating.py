@@ -14,7 +14,6 @@ CHANGING = [
     ("POST", "/sleep", {}),
     ("PUT", "/v1/x", {}),
     ("DELETE", "/v1/responses/r1", {}),
-    ("POST", "/v1/embeddings", {}),
     ("POST", "/v1/responses", {"store": True}),
     ("POST", "/v1/responses", {"background": True}),
 ]
@@ -42,11 +41,13 @@ def sent(fields):
         ("POST", "other", {}, False),
         ("PUT", "other", {}, False),
         ("DELETE", "other", {}, False),
-        ("POST", "embeddings", {}, False),
-        ("POST", "audio", {}, False),
+        ("POST", "embeddings", {}, True),
+        ("POST", "rerank", {}, True),
+        ("POST", "tokenize", {}, True),
+        ("POST", "audio", {}, True),
     ],
 )
-def test_what_generates_and_what_only_asks_may_be_sent_again(method, endpoint, fields, expected):
+def test_what_computes_and_what_only_asks_may_be_sent_again(method, endpoint, fields, expected):
     assert repeatable(method, endpoint, sent(fields)) is expected
 
 
@@ -75,10 +76,10 @@ async def test_where_no_server_has_seen_it_another_one_gets_it():
     assert (client.status, bench.upstream.order) == (200, ["a", "b"])
 
 
-@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
-async def test_generation_goes_elsewhere(path):
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/embeddings", "/score"])
+async def test_what_computes_goes_elsewhere(path):
     bench = Bench(a=[fails("sent", "reset")], b=[answer(b"{}")])
-    client = await bench.talk(sent({"store": False}) if "responses" in path else body(), path=path)
+    client = await bench.talk(body() if "chat" in path else sent({"store": False}), path=path)
     assert (client.status, bench.upstream.order) == (200, ["a", "b"])
     assert all(request.repeatable for request in bench.upstream.requests)
 
