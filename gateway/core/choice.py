@@ -1,10 +1,9 @@
-"""Which of the servers that can take a request comes first: by cost, with a little chance where that pays."""
+"""Which of the servers that can take a request comes first: the cheapest, drawn where several are."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import replace
 from operator import add
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,6 @@ from gateway.core.values import value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.core.predict import Ask
     from gateway.core.scorers import Costing
     from gateway.core.standing import Standing
 
@@ -26,14 +24,6 @@ LEARNED: Final = (WeightedScorer("seconds", 1.0),)
 FEW: Final = 8
 """Replicas of one configuration that are all compared. Of more, as many as may be tried are drawn, at least
 two: that is as good where their load is known late (power of two choices), and costs less."""
-
-_OPTIMISM: Final = 1.645
-"""Standard deviations by which a prediction may be too high: one in twenty is by more."""
-
-_DEAREST: Final = 4.0
-_DEAREST_IN_LIMITS: Final = 2.0
-"""An exploratory request costs at most so many times what the best is believed to cost; one whose answer must
-keep limits less, as missing them makes a server five times as dear."""
 
 
 @value(frozen=True, slots=True)
@@ -55,7 +45,7 @@ class Draw:
 
     def another(self, place: int) -> float:
         """Further numbers, one for each place, as good as independent of the two."""
-        return (self.tie * _SPREAD + (place + 1) * _GOLDEN) % 1.0
+        return (self.tie * _SPREAD * math.sqrt(place + math.e)) % 1.0
 
 
 _SPREAD: Final = 2.0**20
@@ -71,8 +61,7 @@ class Ordered:
         costs: What each costs.
         places: Their places there, in order.
         equals: How many are equally cheap.
-        chances: Probability, over all draws, with which a server comes first, by name; None where each of the
-            cheapest has the same and no other has one.
+        replicas: All servers of each configuration of which a few, drawn, are among these; None for none.
         explored: The first one is there to learn about it.
         others: Gives servers that come after all these; None where there are no more.
     """
@@ -80,7 +69,7 @@ class Ordered:
     costs: Costs
     places: list[int]
     equals: int
-    chances: Mapping[str, float] | None = None
+    replicas: Mapping[object, Sequence[Standing]] | None = None
     explored: bool = False
     others: Callable[[], Ordered] | None = None
 
@@ -91,14 +80,9 @@ class Ordered:
         return Candidates(self.costs, self.places, None if others is None else lambda: others().candidates)
 
     @property
-    def first(self) -> str:
+    def first(self) -> Standing:
         """The server that comes first."""
-        return self.costs.servers[self.places[0]].name
-
-    @property
-    def propensity(self) -> float:
-        """Probability, over all draws, with which that one comes first."""
-        return 1.0 / self.equals if self.chances is None else self.chances[self.first]
+        return self.costs.servers[self.places[0]]
 
     @property
     def cheapest(self) -> list[str]:
@@ -106,23 +90,30 @@ class Ordered:
         servers = self.costs.servers
         return [servers[at].name for at in self.places[: self.equals]]
 
-    def chance(self, backend: str) -> float:
+    def chance(self, server: Standing) -> float:
         """Probability, over all draws, with which a server comes first."""
-        if self.chances is not None:
-            return self.chances.get(backend, 0.0)
-        return 1.0 / self.equals if backend in self.cheapest else 0.0
+        if self.equals == 1 and self.replicas is None:  # as of most decisions
+            return 1.0 if self.first is server else 0.0
+        return self.chance_among(self.places[: self.equals], server)
+
+    def chance_among(self, places: Sequence[int], server: Standing) -> float:
+        """Probability, over all draws, that one drawn from some places is a server.
+
+        Of replicas of which a few are drawn each has the same part, as if all of them stood alike.
+        """
+        servers, kind = self.costs.servers, server.configuration
+        if self.replicas and server in (alike := self.replicas.get(kind, ())):
+            return sum([servers[at].configuration == kind for at in places]) / (len(places) * len(alike))
+        return sum([servers[at] is server for at in places]) / len(places)
 
     def before(self, others: Callable[[], Ordered]) -> Ordered:
         """The same order, with others after all of these."""
-        return Ordered(self.costs, self.places, self.equals, self.chances, self.explored, others)
+        return Ordered(self.costs, self.places, self.equals, self.replicas, self.explored, others)
 
-    def mixed(self, other: Ordered, share: float) -> Ordered:
-        """The same order, where it is taken with a probability and another order otherwise."""
-        chances: dict[str, float] = defaultdict(float)
-        for one, part in ((self, share), (other, 1.0 - share)):
-            for backend in one.chances or one.cheapest:
-                chances[backend] += part * (one.chances[backend] if one.chances else 1.0 / one.equals)
-        return replace(self, chances=chances)
+    def led_by(self, place: int) -> Ordered:
+        """The same order, but for a server that is to be learnt about and comes first."""
+        places = [place, *(at for at in self.places if at != place)]
+        return Ordered(self.costs, places, 1, self.replicas, explored=True, others=self.others)
 
 
 def drawn(costs: Costs, places: list[int], equals: int, draw: Draw) -> Ordered:
@@ -149,72 +140,54 @@ def costs_of(costing: Costing, scorers: tuple[WeightedScorer, ...]) -> Costs:
     return Costs(costing.servers, sums, columns, scorers)
 
 
-def _by_cost(costs: Costs, draw: Draw) -> Ordered:
-    sums = costs.sums
-    places = sorted(range(len(sums)), key=sums.__getitem__)
-    return drawn(costs, places, sums.count(sums[places[0]]), draw)
-
-
-def learned(costing: Costing, draw: Draw, attempts: int, explore: float, roll: float) -> Ordered:
+def learned(costing: Costing, draw: Draw, attempts: int) -> Ordered:
     """Candidates by predicted seconds, with a few replicas of each configuration drawn where there are many.
 
     Args:
         costing: The candidates; at least one.
         draw: This request's random numbers.
         attempts: Most servers that the request may try.
-        explore: Share of such requests that explore. Those go to one of the servers that may be the best, as
-            far as is known, each with the same probability.
-        roll: A uniform number: this one explores where it is below.
     """
-    if len(costing.servers) > FEW:
-        costing = costing.among(_drawn(costing.servers, draw, attempts))
-    sums = seconds(costing)
-    usual = _by_cost(Costs(costing.servers, sums, (sums,), LEARNED), draw)
-    may_be = _may_be_best(usual, costing) if explore > 0.0 else []
-    if not may_be:
-        return usual
-    chances = dict.fromkeys(usual.cheapest, (1.0 - explore) / usual.equals)
-    chances |= {costing.servers[at].name: explore / len(may_be) for at in may_be}
-    if roll >= explore:
-        return Ordered(usual.costs, usual.places, usual.equals, chances)
-    first = may_be[int(roll / explore * len(may_be))]
-    others = [at for at in usual.places if at != first]
-    return Ordered(usual.costs, [first, *others], 1, chances, explored=True)
+    if len(costing.servers) <= FEW:
+        sums = seconds(costing)
+        return _by_cost(Costs(costing.servers, sums, (sums,), LEARNED), draw)
+    places, replicas = _drawn(costing.servers, draw, max(2, attempts))
+    few = costing.among(places)
+    sums = seconds(few)
+    usual = _by_cost(Costs(few.servers, sums, (sums,), LEARNED), draw)
+    return Ordered(usual.costs, usual.places, usual.equals, replicas)
 
 
-def _drawn(servers: Sequence[Standing], draw: Draw, attempts: int) -> list[int]:
-    """Places of all servers of configurations with few and some of the others, in an order drawn."""
+def _by_cost(costs: Costs, draw: Draw) -> Ordered:
+    sums = costs.sums
+    places = sorted(range(len(sums)), key=sums.__getitem__)
+    return drawn(costs, places, sums.count(sums[places[0]]), draw)
+
+
+def _drawn(
+    servers: Sequence[Standing], draw: Draw, count: int
+) -> tuple[list[int], Mapping[object, Sequence[Standing]]]:
+    """Places of all servers of configurations with few and of so many drawn ones of others; and all those."""
     groups: dict[object, list[int]] = defaultdict(list)
     for at, one in enumerate(servers):
         groups[one.configuration].append(at)
     found: list[int] = []
-    for members in groups.values():
+    replicas = {}
+    for configuration, members in groups.items():
         if len(members) <= FEW:
             found += members
         else:
-            places = {int(draw.another(at) * len(members)): None for at in range(max(2, attempts))}
-            found += [members[at] for at in places]
+            found += [members[at] for at in _sample(len(members), count, draw)]
+            replicas[configuration] = [servers[at] for at in members]
+    return found, replicas
+
+
+def _sample(size: int, count: int, draw: Draw) -> list[int]:
+    """So many different numbers below a size, in an order drawn."""
+    found: list[int] = []
+    for turn in range(min(size, count)):
+        number = int(draw.another(turn) * (size - turn))
+        for one in sorted(found):
+            number += number >= one
+        found.append(number)
     return found
-
-
-def _may_be_best(usual: Ordered, costing: Costing) -> list[int]:
-    """Places of those that cost less than the best if what is known of them is as wrong as it may be."""
-    sums = usual.costs.sums
-    best = sums[usual.places[0]]
-    limited = costing.limits is not None and costing.limits.any
-    dearest = _DEAREST_IN_LIMITS if limited else _DEAREST
-    found = []
-    for at in usual.places[usual.equals :]:
-        if sums[at] > dearest * best:
-            break
-        if sums[at] * math.exp(-_OPTIMISM * _spread(costing.servers[at], costing.ask)) < best:
-            found.append(at)
-    return found
-
-
-def _spread(server: Standing, ask: Ask) -> float:
-    """Standard deviation of the logarithm of a prediction."""
-    known, other, accepted = server.model.spread, server.model.other_spread, 0.0
-    for cell, share in ask.classes:
-        accepted += share * known.get(cell[0], other)
-    return math.hypot(accepted, server.doubt)

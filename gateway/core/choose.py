@@ -6,11 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.choice import FEW, LEARNED, learned, order
+from gateway.core.explore import Way, exploring
 from gateway.core.policy import STATIC
 from gateway.core.roles import inside
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from gateway.core.choice import Draw, Ordered
     from gateway.core.classes import ServiceClass
@@ -32,39 +33,33 @@ def choose(  # noqa: PLR0913, PLR0917 - as much as it takes to tell
     draw: Draw,
     explore: float,
     patience: float,
-) -> tuple[Ordered | None, str]:
-    """Candidates in order by who decides, and what the learnt score would take where it does not.
+) -> tuple[Sequence[Way], str]:
+    """Whoever decides, then whoever else might have, and what the learnt score would take where it does not.
 
-    None in place of the candidates where the request should wait for a server that its class may use.
+    Nobody decides where the request should wait for a server that its class may use.
     """
-    if learning.mode == STATIC:
-        return by_routes, ""
+    if by_routes is not None and learning.mode == STATIC:
+        return (Way(by_routes),), ""
     share = learning.share
-    takes = share >= 1.0 or draw.another(_CANARY) < share
-    everyone, own = costing, list[int]()
+    takes = by_routes is None or draw.another(_CANARY) < share
+    everyone, own, part = costing, list[int](), share
     if plan is not None:
-        own = inside(costing.servers, plan, service, patience if takes else 0.0)
-        if not own and takes:
-            return None, ""
+        own = inside(costing.servers, plan, service, patience)
+        if not own:
+            if takes:
+                return (), ""
+            own, part = inside(costing.servers, plan, service), 0.0
         if 0 < len(own) < len(costing.servers):
             costing = costing.among(own)
-    roll = _roll(draw, route) if explore > 0.0 else 1.0
-    by_seconds = learned(costing, draw, route.max_attempts, explore, roll)
+    by_seconds = learned(costing, draw, route.max_attempts)
     # Where its own servers fail, a request with limits may go to others.
     if costing is not everyone and len(everyone.servers) <= FEW and service.limits.any:
         by_seconds = by_seconds.before(partial(_others, everyone, own, draw))
+    learnt = exploring(by_seconds, costing, part, explore)
     if by_routes is None:
-        return by_seconds, ""
-    if not takes:
-        by_seconds, by_routes = by_routes, by_seconds
-        share = 1.0 - share
-    return by_seconds.mixed(by_routes, share), "" if takes else by_routes.first
-
-
-def _roll(draw: Draw, route: Route) -> float:
-    """A uniform number for those that do not go to the baseline share; 1 for those that do."""
-    roll = (draw.explore - route.baseline_share) / max(1e-9, 1.0 - route.baseline_share)
-    return roll if roll >= 0.0 else 1.0
+        return (learnt,), ""
+    routes = Way(by_routes, 1.0 - share)
+    return ((learnt, routes), "") if takes else ((routes, learnt), by_seconds.first.name)
 
 
 def _others(everyone: Costing, own: Container[int], draw: Draw) -> Ordered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gateway.core import reasons
 from gateway.core.candidates import Candidate, Candidates, CostPart
@@ -21,13 +21,17 @@ from gateway.core.values import value
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
+    from gateway.core.choice import Ordered
     from gateway.core.classes import ServiceClass
     from gateway.core.classify import Classification
+    from gateway.core.explore import Way
     from gateway.core.features import Features
     from gateway.core.fleet import Snapshot
     from gateway.core.policy import Policy, Route
     from gateway.core.predict import Home
-    from gateway.core.sorting import Sorted
+    from gateway.core.sorting import Line, Sorted
+
+_NONE: Final = frozenset[str]()
 
 Named = TypeVar("Named", Candidate, Rejected)
 
@@ -42,8 +46,8 @@ class Decision:
         route: Name of the route that took the request.
         target: The target model that every candidate serves.
         reason: Why the first candidate is first, a code of :mod:`gateway.core.reasons`.
-        propensity: Probability with which this policy sends such a request to the first candidate, replicas
-            of one configuration that are drawn from many counting as one.
+        propensity: Probability, over all draws, with which this policy sends such a request to the first
+            candidate. Of replicas that are drawn from many each has the same part, as if all stood alike.
         service: Name of the service class.
         shadow: The backend that the learnt score would take, where that does not decide; "" otherwise.
     """
@@ -167,8 +171,8 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     explores = learning.explore if classification.label in guide.explorable and free else 0.0
     by_routes = lineup.order(line, costing, draw) if learning.share < 1.0 else None
     plan = guide.plan.get(target)
-    usual, shadow = choose(costing, by_routes, route, learning, plan, service, draw, explores, patience)
-    if usual is None:
+    ways, shadow = choose(costing, by_routes, route, learning, plan, service, draw, explores, patience)
+    if not ways:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
             detail=f"no server that class {service.name} may use has room",
@@ -186,27 +190,31 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
             target=target,
             service=service.name,
         )
-    candidates, rejected = usual.candidates, sorted_pool.rejected
-    reason = reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
-    propensity = usual.propensity
     measured = baselines_of(line, sorted_pool, features, route, pool.baselines, now) if share else ()
-    baselines = pool.named(measured) if measured else frozenset()
-    # All of the cheapest are looked at, not only the drawn one: a baseline among them has its chance already,
-    # and the share must not depend on the draw between equals.
-    if baselines and sorted_pool.capable and not baselines.issuperset(usual.cheapest):
-        explored, first = draw.explore < share, usual.first
-        propensity *= 1.0 - share
+    baselines = pool.named(measured) if measured and sorted_pool.capable else _NONE
+    way = ways[0]
+    own = _share(share, baselines, way)
+    candidates: Sequence[Candidate]
+    rejected: Sequence[Rejected]
+    by_cost: Ordered | None = None
+    if draw.explore < own:
+        by_cost = _by_cost(route, line, measured, costing, draw)
+        first, reason = by_cost.first, reasons.BASELINE_SHARE
+        after = partial(_all_but, baselines, way.usual.candidates)
+        candidates = Candidates(by_cost.costs, by_cost.places, after)
+        rejected = _all_but(baselines, sorted_pool.rejected)
+    else:
+        usual = way.order((draw.explore - own) / (1.0 - own) if own else draw.explore)
+        first, reason = usual.first, reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
+        candidates, rejected = usual.candidates, sorted_pool.rejected
         # What the baselines cost matters only where one of them comes first.
-        if explored or first in baselines:
-            servers = [look.standings[at] for at in measured]
-            ranked = [line.ranks[at] for at in measured]
-            by_cost = order(Costing(servers, ranked, asked, home, service.limits), route.scorers, draw)
-            if explored:
-                reason, first = reasons.BASELINE_SHARE, by_cost.first
-                others = partial(_all_but, baselines, candidates)
-                candidates = Candidates(by_cost.costs, by_cost.places, others)
-                rejected = _all_but(baselines, rejected)
-            propensity = share * by_cost.chance(first) + (1.0 - share) * usual.chance(first)
+        if first.name in baselines:
+            by_cost = _by_cost(route, line, measured, costing, draw)
+    measures = 0.0 if by_cost is None else by_cost.chance(first)
+    propensity = way.part * (own * measures + (1.0 - own) * way.chance(first))
+    for other in ways[1:]:
+        own = _share(share, baselines, other)
+        propensity += other.part * (own * measures + (1.0 - own) * other.chance(first))
     return Decision(
         route.name,
         target,
@@ -220,6 +228,20 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
         service.name,
         shadow,
     )
+
+
+def _share(share: float, baselines: frozenset[str], way: Way) -> float:
+    """Share that baselines get of what somebody decides: those among all of his cheapest have it already.
+
+    It must not depend on the draw between equals, nor on whether the request would explore.
+    """
+    return 0.0 if not baselines or baselines.issuperset(way.usual.cheapest) else share
+
+
+def _by_cost(route: Route, line: Line, places: Sequence[int], costing: Costing, draw: Draw) -> Ordered:
+    """Servers at some places of a pool by the route's scores, whatever its roles."""
+    servers, ranks = [line.look.standings[at] for at in places], [line.ranks[at] for at in places]
+    return order(Costing(servers, ranks, costing.ask, costing.home, costing.limits), route.scorers, draw)
 
 
 def _route(policy: Policy, features: Features, classification: Classification) -> Route | None:

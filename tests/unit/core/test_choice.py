@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.core.choice import FEW, Draw, learned, order
+from gateway.core.choice import FEW, Draw, learned
+from gateway.core.explore import Way, exploring
 from gateway.core.plan import Limits
-from gateway.core.policy import WeightedScorer
 from gateway.core.predict import SAMPLED, Ask, Cell, ServerModel
 from gateway.core.scorers import Costing
 from gateway.core.standing import Standing
@@ -30,16 +30,20 @@ def costing(*states: BackendState) -> Costing:
 FLEET = costing(state("best", model=SURE), state("rival", model=RIVAL), state("worst", model=HOPELESS))
 
 
+def way(explore: float, fleet: Costing = FLEET) -> Way:
+    return exploring(learned(fleet, UNDRAWN, 3), fleet, 1.0, explore)
+
+
 def first(explore: float, roll: float, fleet: Costing = FLEET) -> tuple[str, float, bool]:
-    found = learned(fleet, UNDRAWN, 3, explore, roll)
-    one = found.candidates[0]
-    return one.backend, found.chance(one.backend), found.explored
+    of = way(explore, fleet)
+    found = of.order(roll)
+    return found.first.name, of.chance(found.first), found.explored
 
 
 def test_without_exploration_the_best_comes_first() -> None:
-    found = learned(FLEET, UNDRAWN, 3, 0.0, 0.0)
+    found = way(0.0).order(0.0)
     assert [one.backend for one in found.candidates] == ["best", "rival", "worst"]
-    assert found.chance("best") == 1.0
+    assert way(0.0).chance(FLEET.servers[0]) == 1.0
     assert [part.scorer for part in found.candidates[0].parts] == ["seconds"]
 
 
@@ -49,8 +53,7 @@ def test_a_share_goes_to_those_that_may_be_the_best() -> None:
 
 
 def test_who_explores_can_still_fall_back_to_all() -> None:
-    found = learned(FLEET, UNDRAWN, 3, 0.04, 0.0)
-    assert [one.backend for one in found.candidates] == ["rival", "best", "worst"]
+    assert [one.backend for one in way(0.04).order(0.0).candidates] == ["rival", "best", "worst"]
 
 
 def test_there_is_nothing_to_explore_among_those_that_are_known() -> None:
@@ -81,13 +84,11 @@ def test_of_what_nothing_is_known_something_may_be_the_best() -> None:
 def test_of_many_replicas_a_few_are_drawn_and_the_rare_are_kept() -> None:
     many = [state(f"r{at}", model=SURE, in_flight=at % 3) for at in range(100)]
     fleet = costing(*many, state("rare", model=RIVAL), state("new", method="mtp"))
-    found = learned(fleet, Draw(0.5, 0.123456789), 3, 0.0, 1.0)
+    found = learned(fleet, Draw(0.5, 0.123456789), 3)
     names = [one.backend for one in found.candidates]
     assert len(names) <= 5
     assert {"rare", "new"} <= set(names)
-    drawn = Counter(
-        learned(fleet, Draw(0.5, at / 1009), 2, 0.0, 1.0).candidates[0].backend for at in range(1009)
-    )
+    drawn = Counter(learned(fleet, Draw(0.5, at / 1009), 2).candidates[0].backend for at in range(1009))
     assert len(drawn) > 90, "each has its turn"
     idle = sum(count for name, count in drawn.items() if int(name[1:]) % 3 == 0)
     assert idle > 0.5 * 1009, "of two, the less loaded one"
@@ -95,23 +96,7 @@ def test_of_many_replicas_a_few_are_drawn_and_the_rare_are_kept() -> None:
 
 def test_few_replicas_are_all_compared() -> None:
     fleet = costing(*(state(f"r{at}", model=SURE, in_flight=FEW - at) for at in range(FEW)))
-    assert len(learned(fleet, UNDRAWN, 1, 0.0, 1.0).candidates) == FEW
-
-
-def test_two_ways_to_order_add_up_their_chances() -> None:
-    by_load = order(
-        costing(state("a", model=HOPELESS), state("b", model=SURE, in_flight=1)),
-        (WeightedScorer("load", 1.0),),
-        UNDRAWN,
-    )
-    by_seconds = learned(
-        costing(state("a", model=HOPELESS), state("b", model=SURE, in_flight=1)), UNDRAWN, 2, 0.0, 1.0
-    )
-    mixed = by_seconds.mixed(by_load, 0.1)
-    assert mixed.candidates[0].backend == "b"
-    assert mixed.chance("b") == pytest.approx(0.1)
-    assert mixed.chance("a") == pytest.approx(0.9)
-    assert mixed.mixed(mixed, 0.5).chance("a") == pytest.approx(0.9)
+    assert len(learned(fleet, UNDRAWN, 1).candidates) == FEW
 
 
 def test_further_numbers_of_a_draw_are_uniform_and_differ() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.core import reasons
+from gateway.core.choice import FEW
 from gateway.core.classes import ServiceClass
 from gateway.core.decide import Decision, Draw, NoCandidate, decide
 from gateway.core.fleet import Guide
@@ -97,6 +99,52 @@ def test_the_baseline_keeps_its_share() -> None:
     assert isinstance(decision, Decision)
     assert (decision.reason, decision.propensity) == (reasons.BASELINE_SHARE, 0.05)
     assert decision.lost == 0.0, "it did not go there to explore"
+
+
+BASE = replace(FAST, fingerprint="base", other_steps_per_token=0.26, measured=1.0)
+SPEC: dict[str, Any] = {"method": "mtp", "draft_tokens": 4}
+THREE = (state("fast", model=FAST, **SPEC), state("rival", model=RIVAL, **SPEC), state("base", model=BASE))
+BUSY = (replace(THREE[0], in_flight=2), *THREE[1:])
+EXPLORABLE = frozenset({"math"})
+TIGHT = ServiceClass("tight", limits=Limits(tpot=0.05))
+PLANS = {TARGET: Plan({"tight": frozenset({"fast"}), "default": frozenset({"rival", "base"})}, {"fast": 4})}
+REPLICAS = tuple(state(f"r{at}", model=FAST, **SPEC) for at in range(12))
+
+
+@pytest.mark.parametrize("states", [THREE, BUSY, REPLICAS, (*REPLICAS, *THREE[1:])], ids=len)
+@pytest.mark.parametrize(
+    "learning",
+    [replace(AUTOMATIC, explore=0.25), Learning(CANARY, 0.3, explore=0.25), Learning(SHADOW, 0.0)],
+    ids=lambda one: one.mode,
+)
+@pytest.mark.parametrize("share", [0.0, 0.2])
+@pytest.mark.parametrize("due", [frozenset[str](), EXPLORABLE], ids=["paid", "due"])
+@pytest.mark.parametrize("plan", [{}, PLANS], ids=["alone", "roles"])
+@pytest.mark.parametrize(
+    "who", [{}, {"service": TIGHT}, {"home": Home("rival", 100.0)}], ids=["any", "tight", "home"]
+)
+def test_the_propensity_is_the_probability(
+    states: tuple[BackendState, ...],
+    learning: Learning,
+    share: float,
+    due: frozenset[str],
+    plan: Any,
+    who: Any,
+) -> None:
+    guide, by = Guide(plan=plan, explorable=EXPLORABLE, due=due), route(baseline_share=share)
+    came, said = Counter[str](), dict[str, set[float]]()
+    total, numbers = 500, random.Random(1)  # noqa: S311 - no secret
+    for _ in range(total):
+        draw = Draw(numbers.random(), numbers.random())
+        found = ask(*states, learning=learning, by=by, guide=guide, draw=draw, **who)
+        assert isinstance(found, Decision)
+        came[found.candidates[0].backend] += 1
+        said.setdefault(found.candidates[0].backend, set()).add(round(found.propensity, 9))
+    for name, count in came.items():
+        assert all(one == pytest.approx(count / total, abs=0.06) for one in said[name]), name
+    if len(states) <= FEW:  # of more, replicas are drawn, and the others are taken for such as those
+        assert {len(ones) for ones in said.values()} == {1}, "the draw makes no difference"
+        assert sum(one for (one,) in said.values()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("explore", [0.0, 0.999])
