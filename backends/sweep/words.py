@@ -76,13 +76,19 @@ def _other_loads(choice: Choice, plans: Sequence[FleetPlan]) -> str:
 def _gain(choice: Choice) -> str:
     speedups = listed([f"{one.speedup:.2f}" for one in choice.singles])
     levels = listed([str(one.concurrency) for one in choice.singles])
+    usual = {band.level: who for band, who in zip(choice.bands, choice.by_band, strict=True)}
     other = [
         f"{name(one.candidate)} at {one.concurrency}"
+        + (
+            ""
+            if usual[one.concurrency] == one.candidate
+            else f", where {name(choice.everywhere)} is as fast within noise"
+        )
         for one in choice.singles
         if one.candidate != choice.everywhere
     ]
     said = f"The best single one gives {speedups} times the baseline's tokens/s with {levels} in flight"
-    return f"{said}, over all workloads measured" + (f" ({listed(other)})." if other else ".")
+    return f"{said}, over all workloads measured" + (f" ({'; '.join(other)})." if other else ".")
 
 
 def _by_load(choice: Choice) -> str:
@@ -177,9 +183,8 @@ def _uncertain(evidence: Evidence, choice: Choice) -> str:
     said = []
     if open_ones:
         said.append(
-            f"{len(open_ones)} of {len(choice.winners)} winners are not settled to {evidence.precision:.0%}: "
-            + listed([_tie(one) for one in open_ones[:4]])
-            + (" and others" if len(open_ones) > 4 else "")
+            f"{len(open_ones)} of {len(choice.winners)} winners are not settled to {evidence.precision:.0%} "
+            f"({'; '.join(map(_tie, open_ones))})"
         )
     bare = [one for one in evidence.measurements if one.speedup is not None and one.speedup.low is None]
     if bare:
@@ -201,8 +206,11 @@ def _uncertain(evidence: Evidence, choice: Choice) -> str:
 
 
 def _tie(one: Winner) -> str:
-    others = listed([name(who) for who in one.tied[:2]], "or") or "others"
-    return f"{one.work.label} at {one.concurrency}, where {others} may be as fast as {name(one.candidate)}"
+    most = 2
+    rivals = [name(who) for who in one.tied[:most]]
+    rest = len(one.tied) - most
+    others = listed([*rivals, *([f"{rest} more"] if rest > 0 else [])], "or")
+    return f"{one.work.label} at {one.concurrency}: {name(one.candidate)}, perhaps {others}"
 
 
 def _broken(evidence: Evidence, choice: Choice) -> str:

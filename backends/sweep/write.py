@@ -53,13 +53,7 @@ def policy(
         target: The target model.
         prior: Whether there is a file of what the gateway's learner may begin with.
     """
-    routes, unknown = [], []
-    for workload, one in _routes(choice, plan):
-        if workload in WORKLOADS:
-            routes.append(one)
-        else:
-            unknown.append(workload)
-    routes.append(_default(choice, plan))
+    routes, unknown = _all_routes(choice, plan)
     document: dict[str, Any] = {
         "version": 1,
         "evidence": EVIDENCE,
@@ -73,6 +67,25 @@ def policy(
     if unknown:
         learning += _UNKNOWN.format(workloads=", ".join(unknown))
     return _HEADER.format(evidence=EVIDENCE, learning=learning) + to_yaml(written)
+
+
+def needed(choice: Choice, plan: FleetPlan | None) -> list[Candidate]:
+    """Configurations that the policy names, and the baseline where a share of the requests goes to it."""
+    routes, _ = _all_routes(choice, plan)
+    named = {
+        Candidate(one["method"], one.get("draft_tokens", 0))
+        for route in routes
+        for one in route["prefer"]
+        if one != "any"
+    }
+    return sorted(named | ({BASELINE} if plan is None or _has_baseline(plan) else set()))
+
+
+def _all_routes(choice: Choice, plan: FleetPlan | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The routes, and workloads that would have one if the gateway knew them."""
+    found = list(_routes(choice, plan))
+    known = [one for workload, one in found if workload in WORKLOADS]
+    return [*known, _default(choice, plan)], [name for name, _ in found if name not in WORKLOADS]
 
 
 def _has_baseline(plan: FleetPlan) -> bool:

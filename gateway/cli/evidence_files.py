@@ -12,8 +12,8 @@ from backends.sweep.choose import NothingMeasuredError, choose
 from backends.sweep.fleetplan import plan_fleet
 from backends.sweep.report import Report
 from backends.sweep.roles import roles
-from backends.sweep.words import limited, listed, summary
-from backends.sweep.write import EVIDENCE, PRIOR, fleet, policy
+from backends.sweep.words import limited, listed, name, summary
+from backends.sweep.write import EVIDENCE, PRIOR, fleet, needed, policy
 from gateway.cli.files import refuse
 from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_fleet
@@ -124,15 +124,25 @@ def complain(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _to_start(plans: Sequence[FleetPlan], specs: Mapping[str, LaunchSpec]) -> tuple[FleetPlan | None, str]:
+def _to_start(
+    choice: Choice, plans: Sequence[FleetPlan], wanted: Fleet
+) -> tuple[FleetPlan | None, list[str]]:
     """The plan that is written as a fleet, None where there is no way to start it, and which one in words."""
-    if not plans or not specs:
-        return None, ""
-    middle = plans[len(plans) // 2]
-    unknown = sorted({who.method for who in middle.chosen.servers} - specs.keys())
+    middle = plans[len(plans) // 2] if plans else None
+    methods = {who.method for who in middle.chosen.servers} if middle else set()
+    unknown = sorted(methods - wanted.specs.keys())
+    if middle is not None and not unknown:
+        return middle, [f"fleet.yaml and policy.yaml are for {middle.load} in flight a server."]
+    if wanted.backends:
+        return None, []
+    servers = listed([name(who) for who in needed(choice, None)])
+    why = "no configuration was measured with every workload"
     if unknown:
-        return None, f"No fleet.yaml was written: this run was not told how to start {listed(unknown)}."
-    return middle, f"fleet.yaml and policy.yaml are for {middle.load} in flight a server."
+        why = f"this run was not told how to start {listed(unknown)}"
+    return None, [
+        f"policy.yaml wants servers of {servers} in your fleet.yaml; `specroute check` says which it lacks.",
+        f"No fleet.yaml was written: {why}.",
+    ]
 
 
 def write(
@@ -162,8 +172,8 @@ def write(
         said.append(limited(kept, wanted.servers))
     if not settled:
         said.append("The budget ended before the plan did: run it again with more to go on.")
-    middle, why = _to_start(plans, wanted.specs)
-    said += [why] if why else []
+    middle, why = _to_start(choice, plans, wanted)
+    said += why
     report = Report(found, choice, plans, said)
     texts = {EVIDENCE: found.to_json(), "report.md": report.markdown(), "report.html": report.html()}
     backends = wanted.backends

@@ -56,7 +56,7 @@ def sweep(
     simulate: Annotated[
         str,
         typer.Option(
-            help="A target with a simulator profile: no server, no time passes.", show_default=False
+            help="A target with a simulator profile: no server; minutes of CPU time.", show_default=False
         ),
     ] = "",
     result: Annotated[
@@ -106,7 +106,9 @@ def sweep(
     """Measure speculative configurations under your own workloads and loads, and write a policy from it.
 
     Run again with the same --out it goes on where it was. Written are samples.jsonl (every request),
-    evidence.json, policy.yaml, fleet.yaml, report.md and report.html.
+    evidence.json, policy.yaml, report.md and report.html, and fleet.yaml where it is known how the servers
+    are started: with --recipe or --launch. With --simulate or --result the report names the servers that the
+    policy wants.
 
     Example: `specroute sweep --recipe qwen3-8b --methods dflash,dspark --workloads code,math --budget 2h`
 

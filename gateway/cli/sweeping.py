@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from gateway.cli.evidence_files import Files
 
 SAMPLES = "samples.jsonl"
+SAID_EVERY = 30.0
+"""Seconds between two lines of progress where no terminal shows a bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +77,20 @@ class Asked:
 
 @dataclass(slots=True)
 class _Shown:
-    """The progress of a sweep on the terminal."""
+    """The progress of a sweep: a bar on a terminal, elsewhere a line now and then and one in the end."""
 
     quiet: bool
     simulated: bool
     bar: Progress = field(init=False)
     _began: float = 0.0
     _before: int | None = None
+    _said_at: float = -math.inf
+    _unsaid: str = ""
 
     def __post_init__(self) -> None:
         console = Console(stderr=True, highlight=False)
         columns = (BarColumn(20), TextColumn("{task.description}"))
-        self.bar = Progress(*columns, console=console, disable=self.quiet)
+        self.bar = Progress(*columns, console=console, disable=self.quiet or not console.is_terminal)
         self.bar.add_task("starting", total=None)
 
     def tell(self, step: Step) -> None:
@@ -97,8 +102,15 @@ class _Shown:
         self.bar.update(
             self.bar.task_ids[0], description=said, completed=step.rounds, total=step.rounds + step.left
         )
-        if not self.bar.console.is_terminal and not self.quiet:
-            self.bar.console.print(said)
+        self._unsaid = said
+        if clock.monotonic() - self._said_at >= SAID_EVERY:
+            self.say()
+
+    def say(self) -> None:
+        """Write a line, if nothing else shows what it says."""
+        if self._unsaid and not self.bar.console.is_terminal and not self.quiet:
+            self.bar.console.print(self._unsaid, soft_wrap=True)
+        self._said_at, self._unsaid = clock.monotonic(), ""
 
     def _on_the_wall(self, step: Step) -> float | None:
         """Time left where that of the servers is virtual: by how fast rounds were simulated in this run."""
@@ -123,6 +135,7 @@ def sweeping(asked: Asked, out: Path, *, quiet: bool) -> Files | None:
     try:
         with shown.bar:
             settled, sweep, machine = asyncio.run(_run(asked, out, made, shown))
+        shown.say()
     except log.UnusableLogError as error:
         refuse(str(error))
     except log.DiskError as error:

@@ -54,7 +54,10 @@ def test_a_sweep_of_the_simulator_finds_the_published_best_and_writes_its_files(
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg viewBox") > 4
     assert "http" not in page.replace("http-equiv", "")
-    assert "figures are a simulator's" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    report = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "figures are a simulator's" in report
+    assert "policy.yaml wants servers of dspark-7" in report.replace("dspark-11", "dspark-7")
+    assert "and no speculation in your fleet.yaml; `specroute check` says which it lacks." in report
 
 
 def test_servers_are_planned_for_work_with_limits(tmp_path: Path) -> None:
@@ -236,6 +239,7 @@ def test_what_nobody_said_how_to_start_is_in_no_fleet_file(tmp_path: Path) -> No
     files = write(found, Fleet(8, None, specs, "name"), tmp_path)
     assert files is not None
     assert files.summary[-1] == "No fleet.yaml was written: this run was not told how to start mtp."
+    assert files.summary[-2].startswith("policy.yaml wants servers of mtp-3 and no speculation in your")
     assert not (tmp_path / "fleet.yaml").exists()
     specs["mtp"] = spec_of(MTP)
     files = write(found, Fleet(8, None, specs, "name"), tmp_path)
@@ -248,6 +252,7 @@ def test_the_time_left_of_a_simulated_sweep_is_that_of_the_clock_on_the_wall(tmp
     done = run(*SIMULATED, "--rounds", 1, "--out", tmp_path)
     assert "seconds left" in done.stderr
     assert "minutes left" not in done.stderr
+    assert done.stderr.count(" rounds") == 2  # one line at the start and one in the end
 
 
 def test_a_result_alone_gives_no_answer(tmp_path: Path) -> None:

@@ -159,6 +159,26 @@ def test_words_say_where_the_fleet_is_of_another_configuration_than_the_best_for
     assert text.startswith("Run mtp-3 on every server, or dflash-7 where there are 32 in flight on each.")
 
 
+def test_what_is_faster_at_a_load_within_noise_is_said_not_to_be_another_answer() -> None:
+    low = table({MTP: {"code": 2.0, "chat": 2.0}, DFLASH: {"code": 1.9, "chat": 1.9}}, level=8)
+    near = table({MTP: {"code": 1.2, "chat": 1.2}, DFLASH: {"code": 1.21, "chat": 1.21}}, level=32)
+    far = table({MTP: {"code": 1.2, "chat": 1.2}, DFLASH: {"code": 1.25, "chat": 1.25}}, level=32)
+    assert "(dflash-7 at 32, where mtp-3 is as fast within noise)." in said(evidence(*low, *near))
+    assert "(dflash-7 at 32)." in said(evidence(*low, *far))
+
+
+def test_every_winner_that_is_not_settled_is_named() -> None:
+    names = [f"kind_{number}" for number in range(6)]
+    cells = [
+        cell(who, one, ratio, width=1.2)
+        for one in names
+        for who, ratio in ((BASELINE, 1.0), (MTP, 1.6), (DFLASH, 1.5))
+    ]
+    text = said(evidence(*cells))
+    open_ones = [f"{name} at 8: mtp-3, perhaps dflash-7" for name in names]
+    assert f"6 of 6 winners are not settled to 3% ({'; '.join(open_ones)})" in text
+
+
 def test_words_say_that_a_baseline_that_fails_is_no_good_measure() -> None:
     base = cell(BASELINE, "code", 1.0, requests=16, failures=16)
     text = said(evidence(base, cell(MTP, "code", 2.0)))
