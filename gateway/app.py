@@ -92,7 +92,7 @@ class Gateway:
             trace_slow=settings.trace_slow,
         )
         self._telemetry.observe_fleet(lambda: self._fleet.snapshot, clock.monotonic)
-        self._telemetry.observe_gain(clock.monotonic)
+        self._gained = self._telemetry.observe_gain(clock.monotonic)
         self._telemetry.observe_failures(
             self._fleet.trips, lambda: self._fleet.denied, lambda: self._fleet.retries_left
         )
@@ -197,6 +197,7 @@ class Gateway:
             board=Board(
                 samples=self._samples,
                 gain=self._telemetry.gain,
+                speedups=self._gained.speedups,
                 snapshot=lambda: self._fleet.snapshot,
                 open_requests=lambda: admission.open,
                 waiting=lambda: len(self._fleet.queue),

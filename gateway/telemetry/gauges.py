@@ -197,8 +197,11 @@ def observe_agreement(
     observe(meter, names.DRIFT, lambda: [((workload,), int(drifted)) for workload, drifted in drifts()])
 
 
-def observe_gain(meter: Meter, gain: Gain, clock: Callable[[], float]) -> None:
+def observe_gain(meter: Meter, gain: Gain, clock: Callable[[], float]) -> Recent:
     """Register the gauges of speed-up, of late, and mean accepted length, since the start.
+
+    Returns:
+        What knows the speed-ups.
 
     Args:
         meter: Where they belong.
@@ -226,6 +229,7 @@ def observe_gain(meter: Meter, gain: Gain, clock: Callable[[], float]) -> None:
     per_speedup(names.SPEEDUP_LOW, lambda speedup: speedup.low)
     per_speedup(names.SPEEDUP_HIGH, lambda speedup: speedup.high)
     observe(meter, names.ACCEPTED_LENGTH, lengths)
+    return recent
 
 
 def observe_policy(meter: Meter, policy: Callable[[], tuple[str, bool]]) -> None:

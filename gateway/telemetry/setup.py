@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.core.roster import Roster
     from gateway.telemetry.learned import Gains
     from gateway.telemetry.otlp import Value
+    from gateway.telemetry.recent import Recent
     from gateway.telemetry.tally import Values
 
 _log = logging.getLogger(__name__)
@@ -115,13 +116,13 @@ class Telemetry:
         """Show the policy in force: its revision, and whether it is what the files say. Call it once."""
         gauges.observe_policy(self._meter, policy)
 
-    def observe_gain(self, clock: Callable[[], float]) -> None:
-        """Show what speculation gains of late. Call it once.
+    def observe_gain(self, clock: Callable[[], float]) -> Recent:
+        """Show what speculation gains of late, and give what knows it. Call it once.
 
         Args:
             clock: Monotonic seconds.
         """
-        gauges.observe_gain(self._meter, self.gain, clock)
+        return gauges.observe_gain(self._meter, self.gain, clock)
 
     def observe_fleet(self, snapshot: Callable[[], Snapshot], clock: Callable[[], float]) -> None:
         """Show the fleet's state whenever metrics are read. Call it once.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from gateway.core.fleet import Snapshot
+    from gateway.core.gain import Cell as GainCell
     from gateway.core.gain import Gain
 
 WINDOWS: Final = (60, 300, 900)
@@ -41,7 +42,9 @@ class Board:
 
     Attributes:
         samples: Counters of the last minutes.
-        gain: Sums since the start, for speed-ups: those need more requests than a minute has.
+        gain: Sums since the start, for what all traffic gained.
+        speedups: Gives those of late, as ``specroute_speedup`` has them: they need more requests than a
+            minute has.
         snapshot: Gives the fleet as it is.
         open_requests: How many are open now.
         waiting: How many of them wait for a backend.
@@ -51,6 +54,7 @@ class Board:
 
     samples: Samples
     gain: Gain
+    speedups: Callable[[], Iterable[tuple[GainCell, Speedup]]]
     snapshot: Callable[[], Snapshot]
     open_requests: Callable[[], int]
     waiting: Callable[[], int]
@@ -125,7 +129,7 @@ class Board:
         }
 
     def _cells(self, grown: dict[tuple[str, ...], Cell]) -> list[dict[str, Any]]:
-        speedups = {(cell.workload, cell.backend): found for cell, found in self.gain.speedups()}
+        speedups = {(cell.workload, cell.backend): found for cell, found in self.speedups()}
         baselines = {
             (cell.workload, cell.backend) for cell, _ in self.gain.cells() if self.gain.is_baseline(cell)
         }

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ui.figures import milliseconds, number, percent, times
+from gateway.ui.heat import left_out, method
 from gateway.ui.markup import Html, join, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from gateway.policy.explain import Explanation
     from gateway.ui.decisions import Line
-
-SHOWN: Final = ("speed", "first_token", "gain", "acceptance")
-"""What the heat map may show."""
-
-COLUMNS: Final = 16
-"""Of the heat map; a fleet with more shows the busiest."""
 
 STALE: Final = 15.0
 """Seconds after which a load is too old to be trusted, as for the alert."""
@@ -34,8 +28,6 @@ _MODES: Final = {
     "auto": "decides",
     "frozen": "decides and learns no more",
 }
-_STEPS: Final = 9
-_GAIN_RANGE: Final = 1.0
 
 
 def live(part: str, *children: Html, **attributes: str) -> Html:
@@ -58,8 +50,8 @@ def totals(found: dict[str, Any]) -> Html:
             "",
         ),
         ("All answers", number(found["output_tokens_per_second"], 0), "tokens per second", ""),
-        ("Gain", times(gain), "over no speculation", "good" if (gain or 0) > 1 else ""),
-        ("As routed", times(best), "of the best single backend", ""),
+        ("Gain", times(gain), "over no speculation, since the start", "good" if (gain or 0) > 1 else ""),
+        ("As routed", times(best), "of the best single backend, since the start", ""),
     )
     return join(
         *(
@@ -81,37 +73,6 @@ def share(workers: int) -> Html:
     return tag("p", words, class_="note") if workers > 1 else Html()
 
 
-def heat_map(cells: list[dict[str, Any]], backends: list[dict[str, Any]], shown: str) -> Html:
-    """Workloads by backends; backends without traffic are columns, too."""
-    if not cells:
-        return tag("p", "No request has ended in this time.", class_="empty")
-    found = {(cell["workload"], cell["backend"]): cell for cell in cells}
-    every = len(backends)
-    if every > COLUMNS:
-        busy: dict[str, int] = {}
-        for cell in cells:
-            busy[cell["backend"]] = busy.get(cell["backend"], 0) + cell["requests"]
-        busiest = set(sorted(busy, key=lambda name: -busy[name])[:COLUMNS])
-        backends = [backend for backend in backends if backend["name"] in busiest]
-    values = [value for cell in cells if (value := _value(cell, shown)) is not None]
-    low, high = (min(values), max(values)) if values else (0.0, 0.0)
-    head = tag(
-        "tr",
-        tag("td"),
-        *(tag("th", backend["name"], tag("small", _method(backend)), scope="col") for backend in backends),
-    )
-    rows = [
-        tag(
-            "tr",
-            tag("th", workload, scope="row"),
-            *(_cell(found.get((workload, backend["name"])), shown, low, high) for backend in backends),
-        )
-        for workload in dict.fromkeys(cell["workload"] for cell in cells)
-    ]
-    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="heat")
-    return table if every <= COLUMNS else join(table, _left_out(len(backends), every, "the busiest"))
-
-
 def positions(rows: list[dict[str, Any]]) -> Html:
     """Acceptance by position in numbers, for those who cannot see the chart."""
     if not rows:
@@ -121,7 +82,7 @@ def positions(rows: list[dict[str, Any]]) -> Html:
     body = [
         tag(
             "tr",
-            tag("th", row["backend"], tag("small", _method(row)), scope="row"),
+            tag("th", row["backend"], tag("small", method(row)), scope="row"),
             *(tag("td", percent(share)) for share in row["shares"]),
             *(tag("td") for _ in range(most - len(row["shares"]))),
         )
@@ -140,7 +101,7 @@ def fleet(backends: list[dict[str, Any]]) -> Html:
         tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
         tag("tbody", *map(_backend, backends)),
     )
-    return table if every <= ROWS else join(table, _left_out(ROWS, every, "those that are out first"))
+    return table if every <= ROWS else join(table, left_out(ROWS, every, "those that are out first"))
 
 
 def policy(status: dict[str, Any]) -> Html:
@@ -225,63 +186,9 @@ def mistake(message: str) -> Html:
     return tag("p", message, class_="problem", role="alert")
 
 
-def _left_out(shown: int, every: int, which: str) -> Html:
-    return tag("p", f"{shown} of {every} backends, {which}.", class_="note")
-
-
 def _listed(title: str, pairs: Iterable[tuple[str, str]]) -> Html:
     items = [tag("li", tag("strong", name), " ", words) for name, words in pairs]
     return join(tag("h3", title), tag("ol", *items)) if items else Html()
-
-
-def _value(cell: dict[str, Any], shown: str) -> float | None:
-    value: float | None = cell[{"gain": "speedup", "acceptance": "acceptance_rate"}.get(shown, shown)]
-    return value
-
-
-def _cell(cell: dict[str, Any] | None, shown: str, low: float, high: float) -> Html:
-    if cell is None or not cell["requests"]:
-        return tag("td", tag("span", "·", aria_hidden="true"), tag("span", "no requests", class_="hidden"))
-    value = _value(cell, shown)
-    text: Callable[[float], str]
-    if shown == "gain":
-        level = _gain_level(value)
-        text = times
-    elif shown == "first_token":
-        level = "" if value is None else f"down{_step(value, low, high)}"
-        text = milliseconds
-    else:
-        level = "" if value is None else f"up{_step(value, low, high)}"
-        text = percent if shown == "acceptance" else _plain
-    notes = [f"{cell['requests']} requests"]
-    if cell["failed"]:
-        notes.append(f"{cell['failed']} failed")
-    if shown == "gain" and cell["speedup_low"] is not None and value != 1.0:
-        notes.append(f"{cell['speedup_low']:.2f} to {cell['speedup_high']:.2f}")
-    if shown == "acceptance" and cell["mean_accepted_length"] is not None:
-        notes.append(f"{cell['mean_accepted_length']:.2f} tokens a step")
-    words = "baseline" if shown == "acceptance" and cell["method"] == "none" else "too few"
-    return tag(
-        "td", text(value) if value is not None else words, tag("small", ", ".join(notes)), class_=level
-    )
-
-
-def _plain(value: float | None) -> str:
-    return number(value, 0)
-
-
-def _gain_level(value: float | None) -> str:
-    if value is None:
-        return ""
-    away = min(1.0, abs(value - 1.0) / _GAIN_RANGE)
-    return f"{'up' if value >= 1.0 else 'down'}{round(away * _STEPS)}"
-
-
-def _step(value: float, low: float, high: float) -> int:
-    """Of the scale's steps, by ratio: one that is ten times as fast does not make all others look alike."""
-    if not high > low > 0:
-        return _STEPS // 2 if low > 0 or high == low else round(value / high * _STEPS)
-    return round(math.log(value / low) / math.log(high / low) * _STEPS)
 
 
 def _backend(backend: dict[str, Any]) -> Html:
@@ -292,7 +199,7 @@ def _backend(backend: dict[str, Any]) -> Html:
     busy = backend["in_flight"] / backend["limit"] if backend["limit"] else 1.0
     return tag(
         "tr",
-        tag("th", backend["name"], tag("small", _method(backend)), scope="row"),
+        tag("th", backend["name"], tag("small", method(backend)), scope="row"),
         tag("td", backend["target"]),
         tag("td", tag("span", state[0], class_=f"tag {state[1]}"), tag("small", backend["reason"])),
         tag("td", _meter(busy), f"{backend['in_flight']} of {backend['limit']}"),
@@ -312,9 +219,3 @@ def _age(seconds: float | None) -> Html | str:
 
 def _meter(share: float) -> Html:
     return tag("meter", value=f"{share:.3f}", max="1", high="0.9", optimum="0", aria_hidden="true")
-
-
-def _method(backend: dict[str, Any]) -> str:
-    if backend["method"] == "none":
-        return "no draft"
-    return f"{backend['method']}, N {backend['draft_tokens']}"

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
-from gateway.ui import parts
+from gateway.ui import heat, parts
 from gateway.ui.board import WINDOWS
 from gateway.ui.markup import join, tag
 
@@ -47,7 +47,7 @@ _AT_ONCE: Final = 12
 _DIGITS: Final = 18
 """Of a number of a decision; Python refuses to read one of thousands."""
 
-Shown = Annotated[str, Query(pattern=f"^({'|'.join(parts.SHOWN)})$")]
+Shown = Annotated[str, Query(pattern=f"^({'|'.join(heat.SHOWN)})$")]
 Window = Annotated[int, Query(ge=min(WINDOWS), le=max(WINDOWS))]
 
 
@@ -121,7 +121,7 @@ class Page:
                 tag("ul", parts.totals(found["totals"]), class_="tiles"),
                 parts.share(self.workers),
             ),
-            parts.live("heat-part", parts.heat_map(found["cells"], backends, show)),
+            parts.live("heat-part", heat.heat_map(found["cells"], backends, show)),
             parts.live("positions-part", parts.positions(found["positions"])),
             parts.live("fleet-part", parts.fleet(backends)),
             parts.live("policy-part", parts.policy(status["policy"])),

@@ -4,7 +4,7 @@
 const NOTES = {
   speed: "Output tokens per second of one stream.",
   first_token: "Mean time from dispatch to the first token; waiting for a busy backend comes before. What is red takes longest.",
-  gain: "Decode rate relative to the baseline's, since the start, with its 95 % interval. Below 1, speculation loses.",
+  gain: "Decode rate relative to the baseline's over the last hour, or day where an hour has too few requests, with its 95 % interval. Below 1, speculation loses.",
   acceptance: "Accepted share of the draft tokens. High acceptance alone is no gain.",
 };
 const KEPT = 80;

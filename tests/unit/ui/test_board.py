@@ -62,6 +62,7 @@ def board() -> Board:
     return Board(
         samples=samples,
         gain=gained(),
+        speedups=gained().speedups,
         snapshot=lambda: Snapshot.of(states, "f"),
         open_requests=lambda: 7,
         waiting=lambda: 2,
@@ -140,7 +141,7 @@ def test_a_long_history_is_thinned_and_keeps_its_end(board: Board) -> None:
 
 def test_without_traffic_there_is_nothing_to_divide_by() -> None:
     empty: Any = Board(
-        samples=Samples(Counters(), 0.0), gain=Gain(), snapshot=lambda: Snapshot.of((), "f"),
+        samples=Samples(Counters(), 0.0), gain=Gain(), speedups=Gain().speedups, snapshot=lambda: Snapshot.of((), "f"),
         open_requests=int, waiting=int, clock=lambda: 0.0, unix=lambda: 0.0,
     )  # fmt: skip
     state = empty.state()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ui import parts
+from gateway.ui import heat, parts
 
 BACKENDS: list[dict[str, Any]] = [
     {
@@ -29,7 +29,7 @@ CELLS = [cell("plain", method="none", speed=50.0, speedup=1.0, acceptance_rate=N
 
 
 def test_the_heat_map_has_a_column_for_each_backend() -> None:
-    found = parts.heat_map(CELLS, BACKENDS, "speed")
+    found = heat.heat_map(CELLS, BACKENDS, "speed")
     assert found.count('scope="col"') == 3
     assert '<td class="up0">50<small>12 requests</small></td>' in found
     assert '<td class="up9">100<small>12 requests</small></td>' in found
@@ -40,27 +40,32 @@ def test_the_heat_map_has_a_column_for_each_backend() -> None:
     ("speedup", "level"), [(1.0, "up0"), (1.5, "up4"), (4.0, "up9"), (0.5, "down4"), (None, "")]
 )
 def test_gains_are_above_or_below_one(speedup: float | None, level: str) -> None:
-    found = parts.heat_map([cell("fast", speedup=speedup)], BACKENDS, "gain")
+    found = heat.heat_map([cell("fast", speedup=speedup)], BACKENDS, "gain")
     assert f'<td class="{level}">' in found
     assert ("too few" in found) == (speedup is None)
+    assert "12 request" not in found  # those of the window are not those that the gain rests on
+
+
+def test_one_request_is_one() -> None:
+    assert "<small>1 request</small>" in heat.heat_map([cell("fast", requests=1)], BACKENDS, "speed")
 
 
 def test_acceptance_says_how_long_steps_are_and_that_a_baseline_has_none() -> None:
-    found = parts.heat_map(CELLS, BACKENDS, "acceptance")
+    found = heat.heat_map(CELLS, BACKENDS, "acceptance")
     assert "50\u202f%<small>12 requests, 3.00 tokens a step" in found
     assert "baseline" in found
 
 
 def test_the_slowest_first_token_is_the_reddest_and_failures_are_told() -> None:
     slow = cell("fast", first_token=1.25, failed=3)
-    found = parts.heat_map([cell("plain"), slow], BACKENDS, "first_token")
+    found = heat.heat_map([cell("plain"), slow], BACKENDS, "first_token")
     assert '<td class="down0">250\u202fms<small>12 requests</small></td>' in found
     assert '<td class="down9">1\u202f250\u202fms<small>12 requests, 3 failed</small></td>' in found
 
 
 def test_one_speed_alone_is_neither_fast_nor_slow() -> None:
-    assert 'class="up4"' in parts.heat_map([cell("fast")], BACKENDS, "speed")
-    assert 'class="up0"' in parts.heat_map(
+    assert 'class="up4"' in heat.heat_map([cell("fast")], BACKENDS, "speed")
+    assert 'class="up0"' in heat.heat_map(
         [cell("fast", acceptance_rate=0.0), cell("idle")], BACKENDS, "acceptance"
     )
 
@@ -71,7 +76,7 @@ def test_one_of_several_workers_says_so() -> None:
 
 
 def test_no_traffic_is_said() -> None:
-    assert "No request has ended" in parts.heat_map([], BACKENDS, "speed")
+    assert "No request has ended" in heat.heat_map([], BACKENDS, "speed")
     assert "No answer has told" in parts.positions([])
 
 
@@ -134,7 +139,7 @@ def test_numbers_that_are_not_known_are_dashes() -> None:
 def test_a_large_fleet_shows_the_busiest_and_first_those_that_are_out() -> None:
     many = [BACKENDS[1] | {"name": f"b{number}", "available": number != 150} for number in range(200)]
     cells = [cell(f"b{number}", requests=number + 1) for number in range(200)]
-    found = parts.heat_map(cells, many, "speed")
+    found = heat.heat_map(cells, many, "speed")
     assert found.count('scope="col"') == 16
     assert "16 of 200 backends, the busiest." in found
     table = parts.fleet(many)
