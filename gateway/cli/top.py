@@ -162,7 +162,7 @@ def render(found: dict[str, Any], url: str, columns: int, lines: int | None = No
     return Group(
         _heading(found, url),
         _fleet(backends, methods=lines is None or not narrow),
-        _routes(cells, narrow=narrow),
+        *([_routes(cells, narrow=narrow)] if cells else []),
         *([_decisions(decisions, narrow=narrow)] if decisions else []),
         *([_positions(positions)] if positions else []),
         *([_advice(found["status"]["learning"]["statements"])] if lines is None else []),
@@ -207,12 +207,16 @@ def _heading(found: dict[str, Any], url: str) -> RenderableType:
         line.append("  the files have a mistake, the last good policy is kept", style="bold red")
     line.append(f"\n{totals['requests_per_second']:.1f} requests/s, {totals['open']} open, ")
     line.append(f"{totals['waiting']} waiting, ")
-    failed = totals["failed_share"] or 0.0
-    line.append(f"{failed:.2%} failed", style="red" if failed else "")
-    line.append(f"; {_number(totals['stream_speed'])} tok/s a stream")
-    line.append(f", {_number(totals['output_tokens_per_second'])} tok/s in all")
+    failed, speed = totals["failed_share"], totals["stream_speed"]
+    if failed is None:
+        line.append("none ended of late")
+    else:
+        line.append(f"{failed:.2%} failed", style="red" if failed else "")
+        line.append("" if speed is None else f"; {_number(speed)} tok/s a stream")
+        line.append(f", {_number(totals['output_tokens_per_second'])} tok/s in all")
     if (gain := totals["gain_over_baseline"]) is not None:
-        line.append(f"; {gain:.2f}x no speculation", style="green" if gain > 1 else "red")
+        line.append("; since the start ")
+        line.append(f"{gain:.2f}x no speculation", style="green" if gain > 1 else "red")
     return line
 
 

@@ -91,6 +91,19 @@ def test_everything_is_shown() -> None:
     assert "mistake" not in text
 
 
+def test_without_traffic_of_late_there_is_no_figure_without_a_number() -> None:
+    totals = BOARD["totals"] | {
+        "requests_per_second": 0.0, "open": 0, "waiting": 0, "failed_share": None, "stream_speed": None,
+        "output_tokens_per_second": 0.0,
+    }  # fmt: skip
+    text = shown(BOARD | {"totals": totals, "cells": []})
+    assert "0.0 requests/s, 0 open, 0 waiting, none ended of late; since the start 1.50x" in text
+    assert "tok/s" not in text.splitlines()[1]
+    assert "Workload" not in text
+    whole = shown(BOARD | {"totals": totals | {"failed_share": 0.0, "output_tokens_per_second": 9.0}})
+    assert "0.00% failed, 9 tok/s in all;" in whole  # embeddings and whole answers have no stream
+
+
 def test_an_older_gateway_is_shown_as_far_as_it_tells() -> None:
     cells = [
         {name: value for name, value in cell.items() if name not in {"failed", "first_token"}}
