@@ -112,7 +112,6 @@ class Learning:
         self._taken: dict[str, int] = {}
         self._caution, self._slower = Caution(), frozenset[str]()
         self._advised: dict[str, tuple[float, frozenset[tuple[str, str]]]] = {}
-        self._policy = policy
         fleet.on_count = self._counted
         self.govern(policy)
 
@@ -127,15 +126,12 @@ class Learning:
             self._learner.drop(gone)
             self._occupancy.forget(gone)
             self._steps.pop(gone, None)
-        for target in [one for one in self._demand if not self._serves(one)]:
-            del self._demand[target]
-            self._planners.pop(target, None)
-            self._advised.pop(target, None)
-        self.advice = {target: one for target, one in self.advice.items() if self._serves(target)}
+        served = {"", *(state.backend.target for state in states)}
+        for of in (self._demand, self._planners, self._advised):
+            for target in of.keys() - served:
+                del of[target]
+        self.advice = {target: one for target, one in self.advice.items() if target in served}
         self.publish()
-
-    def _serves(self, target: str) -> bool:
-        return bool(self._fleet.snapshot.roster.pool(target).names)
 
     def restarted(self, backend: str) -> None:
         """A server was started anew."""
@@ -143,7 +139,7 @@ class Learning:
 
     def asked(self, service: ServiceClass, classification: Classification, target: str) -> None:
         """A request came. One for a model that nobody serves asks nothing of the fleet."""
-        if self._policy.learning.mode != STATIC and self._serves(target):
+        if self._policy.learning.mode != STATIC and self._fleet.snapshot.roster.pool(target).names:
             self._demand[target].arrived(service.name, probabilities(classification), self._now())
 
     def decided(self, decision: Decision, workload: str) -> None:
@@ -152,14 +148,13 @@ class Learning:
         if not (settings.explore or settings.floor):
             return
         first = decision.candidates[0]
-        baseline = self._fleet.is_baseline(first.backend)
         before = self.purse.explorable(), self.purse.due()
         self.purse.decided(
             workload,
             settings.explore,
             settings.floor,
             explored=decision.reason == reasons.EXPLORES,
-            baseline=baseline,
+            baseline=self._fleet.is_baseline(first.backend),
             cost=first.cost,
             lost=decision.lost,
         )
@@ -170,8 +165,7 @@ class Learning:
         """Take in a finished request."""
         self.homes.on_record(record)
         target = record.decision.target
-        demand = self._demand.get(target)
-        if demand is not None:
+        if (demand := self._demand.get(target)) is not None:
             demand.ended(record.decision.service, record.started, kept=self._kept(record))
         if regained := regained_by(record, self._policy.stale_after):
             self.purse.save(record.classification.label, regained)
