@@ -27,7 +27,7 @@ class Line:
 
     Attributes:
         number: Grows by one a request.
-        unix: Seconds of the wall clock at which it began.
+        unix: Seconds of the wall clock at which it ended; lines come in this order.
         workload: As classified; one of the policy's labels, or empty.
         confidence: Of the label, 0 to 1.
         backend: Where it went, empty if nowhere.
@@ -54,7 +54,7 @@ class Line:
 class _Kept(NamedTuple):
     """What the words are made of: whole records, 200 of them, would push all else out of the CPU's cache."""
 
-    started_unix_ns: int
+    ended_unix: float
     request_id: str
     label: str
     confidence: float
@@ -76,8 +76,8 @@ def _kept(record: Record) -> _Kept:
     decision, outcome = record.decision, record.outcome
     first = (*islice(decision.candidates, 2),) if isinstance(decision, Decision) else ()
     return _Kept(
-        record.started_unix_ns, record.request_id, record.classification.label,
-        record.classification.confidence, record.backend, record.method,
+        record.started_unix_ns / 1e9 + record.ended - record.started, record.request_id,
+        record.classification.label, record.classification.confidence, record.backend, record.method,
         decision.reason if isinstance(decision, Decision) else decision.kind, first,
         record.attempts[:-1], outcome.status, outcome.http_status, record.queued, outcome.ttft,
         outcome.first_token, outcome.tpot, outcome.speculation.mean_accepted_length,
@@ -120,7 +120,7 @@ class Decisions:
 def _line(kept: _Kept, number: int, known: frozenset[str]) -> Line:
     return Line(
         number=number,
-        unix=kept.started_unix_ns / 1e9,
+        unix=kept.ended_unix,
         request_id=kept.request_id,
         workload=kept.label if kept.label in known else "",
         confidence=kept.confidence,

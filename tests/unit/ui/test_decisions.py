@@ -47,6 +47,13 @@ def test_a_line_says_where_why_and_what_came_of_it(decisions: Decisions) -> None
     assert not line.explored
 
 
+def test_lines_have_the_time_of_their_end_and_are_in_its_order(decisions: Decisions) -> None:
+    later = replace(RECORD, started=1.5, ended=2.0, started_unix_ns=1_800_000_000_500_000_000)
+    for record in (later, RECORD):  # as they end
+        decisions.on_record(record)
+    assert [line.unix for line in decisions.after(0)] == [1_800_000_001.0, 1_800_000_002.0]
+
+
 def test_a_failover_is_told_first(decisions: Decisions) -> None:
     decisions.on_record(replace(RECORD, attempts=(factories.attempt("b"), *RECORD.attempts)))
     (line,) = decisions.after(0)
