@@ -44,7 +44,7 @@ def dashboards(
 
     Exit code 0: written, or as they should be; 1: --check found a difference; 2: bad input.
 
-    Example: **specroute dashboards --out deploy --fleet policies/fleet.yaml**
+    Example: **specroute dashboards --out deploy --fleet deploy/compose/fleet.yaml**
     """
     written = {out / name: text for name, text in _files(fleet)}
     stale = [path for path, text in written.items() if not _holds(path, text)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import typer
@@ -19,8 +20,12 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_files_of_this_repository_are_up_to_date() -> None:
-    fleet = ROOT / "deploy" / "compose" / "fleet.yaml"
-    assert run("--out", str(ROOT / "deploy"), "--fleet", str(fleet), "--check") == (0, "")
+    example = re.search(
+        r"specroute dashboards --out (\S+) --fleet ([^*\s]+)", dashboards.dashboards.__doc__ or ""
+    )
+    assert example is not None
+    out, fleet = (str(ROOT / path) for path in example.groups())
+    assert run("--out", out, "--fleet", fleet, "--check") == (0, "")
 
 
 def test_files_are_written_once_and_checked(tmp_path: Path) -> None:
