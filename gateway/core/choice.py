@@ -85,6 +85,11 @@ class Ordered:
         return self.costs.servers[self.places[0]]
 
     @property
+    def propensity(self) -> float:
+        """Probability, over all draws, with which that one comes first."""
+        return 1.0 / self.equals if self.replicas is None else self.chance(self.first)
+
+    @property
     def cheapest(self) -> list[str]:
         """The equally cheap ones."""
         servers = self.costs.servers
@@ -92,8 +97,6 @@ class Ordered:
 
     def chance(self, server: Standing) -> float:
         """Probability, over all draws, with which a server comes first."""
-        if self.equals == 1 and self.replicas is None:  # as of most decisions
-            return 1.0 if self.first is server else 0.0
         return self.chance_among(self.places[: self.equals], server)
 
     def chance_among(self, places: Sequence[int], server: Standing) -> float:

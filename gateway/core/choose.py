@@ -55,7 +55,7 @@ def choose(  # noqa: PLR0913, PLR0917 - as much as it takes to tell
     # Where its own servers fail, a request with limits may go to others.
     if costing is not everyone and len(everyone.servers) <= FEW and service.limits.any:
         by_seconds = by_seconds.before(partial(_others, everyone, own, draw))
-    learnt = exploring(by_seconds, costing, part, explore)
+    learnt = exploring(by_seconds, costing, part, explore) if explore > 0.0 else Way(by_seconds, part)
     if by_routes is None:
         return (learnt,), ""
     routes = Way(by_routes, 1.0 - share)

@@ -193,28 +193,32 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     measured = baselines_of(line, sorted_pool, features, route, pool.baselines, now) if share else ()
     baselines = pool.named(measured) if measured and sorted_pool.capable else _NONE
     way = ways[0]
-    own = _share(share, baselines, way)
-    candidates: Sequence[Candidate]
-    rejected: Sequence[Rejected]
     by_cost: Ordered | None = None
+    own = _share(share, baselines, way) if baselines else 0.0
+    candidates: Sequence[Candidate]
+    rejected: Sequence[Rejected] = sorted_pool.rejected
     if draw.explore < own:
         by_cost = _by_cost(route, line, measured, costing, draw)
-        first, reason = by_cost.first, reasons.BASELINE_SHARE
+        usual, reason = by_cost, reasons.BASELINE_SHARE
         after = partial(_all_but, baselines, way.usual.candidates)
         candidates = Candidates(by_cost.costs, by_cost.places, after)
-        rejected = _all_but(baselines, sorted_pool.rejected)
+        rejected = _all_but(baselines, rejected)
     else:
-        usual = way.order((draw.explore - own) / (1.0 - own) if own else draw.explore)
-        first, reason = usual.first, reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
-        candidates, rejected = usual.candidates, sorted_pool.rejected
-        # What the baselines cost matters only where one of them comes first.
-        if first.name in baselines:
+        usual = way.order((draw.explore - own) / (1.0 - own)) if way.explore else way.usual
+        reason = reasons.EXPLORES if usual.explored else _reason(features, sorted_pool)
+        candidates = usual.candidates
+    # What the baselines cost matters only where one of them comes first.
+    measures = bool(baselines) and usual.first.name in baselines
+    if not measures and not way.explore and len(ways) == 1:  # as for most requests
+        propensity = (1.0 - own) * usual.propensity
+    else:
+        first, propensity = usual.first, 0.0
+        if measures and by_cost is None:
             by_cost = _by_cost(route, line, measured, costing, draw)
-    measures = 0.0 if by_cost is None else by_cost.chance(first)
-    propensity = way.part * (own * measures + (1.0 - own) * way.chance(first))
-    for other in ways[1:]:
-        own = _share(share, baselines, other)
-        propensity += other.part * (own * measures + (1.0 - own) * other.chance(first))
+        of_baselines = 0.0 if by_cost is None else by_cost.chance(first)
+        for one in ways:
+            own = _share(share, baselines, one)
+            propensity += one.part * (own * of_baselines + (1.0 - own) * one.chance(first))
     return Decision(
         route.name,
         target,

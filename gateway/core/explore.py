@@ -61,7 +61,7 @@ def exploring(usual: Ordered, costing: Costing, part: float, explore: float) -> 
         part: Probability with which it decides.
         explore: Share of the requests that explore.
     """
-    may_be = _may_be_best(usual, costing) if explore > 0.0 else ()
+    may_be = _may_be_best(usual, costing)
     return Way(usual, part, explore, may_be) if may_be else Way(usual, part)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from gateway.core.choice import Draw, learned
+from gateway.core.explore import exploring
 from gateway.core.hindsight import regained
 from gateway.core.learn import LOOKUP, Arm, Learner, Sample, Span
 from gateway.core.predict import SAMPLED, Ask, Cell, predict
@@ -69,7 +70,9 @@ def drive(
         servers = [Standing(state(name, model=models[name]), now, 15.0) for name in ARMS]
         costing = Costing(servers, [0] * len(servers), ask)
         draw = Draw.nth(number)
-        found = learned(costing, draw, 3, SHARE if kind in purse.explorable() else 0.0, draw.explore)
+        usual = learned(costing, draw, 3)
+        may = kind in purse.explorable()
+        found = exploring(usual, costing, 1.0, SHARE).order(draw.explore) if may else usual
         first = found.candidates[0]
         lost = first.cost - min(one.cost for one in found.candidates)
         purse.decided(kind, SHARE, 0.0, explored=found.explored, baseline=False, cost=first.cost, lost=lost)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -131,17 +130,18 @@ def test_the_propensity_is_the_probability(
     plan: Any,
     who: Any,
 ) -> None:
-    guide, by = Guide(plan=plan, explorable=EXPLORABLE, due=due), route(baseline_share=share)
+    seen = snapshot(*states, guide=Guide(plan=plan, explorable=EXPLORABLE, due=due))
+    rules = policy(route(baseline_share=share), learning=learning)
+    request, label = features(), classification()
     came, said = Counter[str](), dict[str, set[float]]()
-    total, numbers = 500, random.Random(1)  # noqa: S311 - no secret
-    for _ in range(total):
-        draw = Draw(numbers.random(), numbers.random())
-        found = ask(*states, learning=learning, by=by, guide=guide, draw=draw, **who)
+    total = 600
+    for number in range(total):
+        found = decide(request, label, seen, rules, Draw.nth(number), NOW, **who)
         assert isinstance(found, Decision)
         came[found.candidates[0].backend] += 1
         said.setdefault(found.candidates[0].backend, set()).add(round(found.propensity, 9))
     for name, count in came.items():
-        assert all(one == pytest.approx(count / total, abs=0.06) for one in said[name]), name
+        assert all(one == pytest.approx(count / total, abs=0.03) for one in said[name]), name
     if len(states) <= FEW:  # of more, replicas are drawn, and the others are taken for such as those
         assert {len(ones) for ones in said.values()} == {1}, "the draw makes no difference"
         assert sum(one for (one,) in said.values()) == pytest.approx(1.0)
