@@ -267,7 +267,9 @@ class Demo:
 
     def _invite(self, url: str, policy: Path) -> None:
         self._console.print(f"\n[bold]The gateway stays up at {url} until Ctrl-C.[/bold] Try:")
-        text = _TRY.format(url=url, policy=policy, model=MODELS[0], python=os.path.relpath(sys.executable))
+        python = os.path.relpath(sys.executable)
+        specroute = Path(python).with_name("specroute")
+        text = _TRY.format(url=url, policy=policy, model=MODELS[0], python=python, specroute=specroute)
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -282,6 +284,8 @@ print(client.chat.completions.create(model="{model}", messages=[{{"role": "user"
 
 curl -s {url}/-/decide \\
   -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Fix SQL"}}]}}' | python3 -m json.tool
+open {url}/ui              in a browser: the traffic, each decision and why, the fleet
+{specroute} top {url}   the same in a terminal
 curl {url}/status          what is in force and how every server is
 curl {url}/metrics         everything measured, for Prometheus
 edit {policy}   a change is in force at once; /-/policy says what is wrong with it
