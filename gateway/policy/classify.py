@@ -42,10 +42,8 @@ class RuleSection(Section):
     @model_validator(mode="after")
     def _asks_something(self) -> Self:
         if not self.model_fields_set - {"label"}:
-            raise mistake(
-                "the rule takes every request",
-                "give it text, system, header, metadata, model, tenant or path",
-            )
+            *most, last = (name for name in type(self).model_fields if name != "label")
+            raise mistake("the rule takes every request", f"give it {', '.join(most)} or {last}")
         return self
 
 

@@ -50,6 +50,11 @@ def test_labels_of_the_policy_are_workloads_of_its_routes() -> None:
         ("(?i)select", "(select", "is not a regular expression"),
         ("^/old/", "'(old'", "is not a regular expression"),
         (', text: "(?i)select", endpoint: chat', "", "the rule takes every request"),
+        (
+            ', text: "(?i)select", endpoint: chat',
+            "",
+            "give it text, system, header, metadata, model, tenant, endpoint or path",
+        ),
         ("{label: sql,", "{label: 'a b',", "cannot be a name"),
         ("{label: sql,", "{", "the key 'label' is missing"),
         ('- {label: sql, text: "(?i)select", endpoint: chat}', "- 3", "this is the number 3"),
