@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from gateway.cli.files import FLEET, load_config, refuse
+from gateway.cli.replay import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,20 +69,24 @@ def diff(
 
     Exit codes: 0 nothing differs, 1 something does, 2 bad input.
     """
+    from gateway.core.roles import keeps_servers
     from gateway.policy.differences import differences
 
     before, after = load_config(fleet, old), load_config(fleet, new)
     words = differences(before.policy, after.policy)
     policies = before.policy, after.policy
     found = _logged(log, before.fleet, policies) if log else _shipped(before.fleet, policies)
+    roles = [str(file) for file, policy in zip((old, new), policies, strict=True) if keeps_servers(policy)]
     if as_json:
         moves = [one.as_json() for one in found]
-        said = {"differences": words, "moves": moves}
+        said = {"differences": words, "roles": roles, "moves": moves}
         typer.echo(json.dumps(said, indent=2, ensure_ascii=False))
     else:
         _print(words, found)
         if not log and any(learns(one.policy.learning) for one in (before, after)):
             typer.echo(f"\n{LEARNS}")
+        for name in roles:
+            typer.echo(f"\nNot what {name} would do: it {ROLES}")
     raise typer.Exit(DIFFERENT if words or any(one.whole.moved for one in found) else 0)
 
 

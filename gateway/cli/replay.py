@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 WORSE = 1
 """Exit code where the other policy is slower, beyond doubt."""
 
+UNTOLD = 3
+"""Exit code where the log does not tell."""
+
+ROLES = (
+    "keeps servers for classes with limits, and which those are is not known here: requests of every class "
+    "may go everywhere. `specroute simulate` plans them."
+)
+"""What is said of a policy that plans roles, after what it is called."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -37,14 +46,17 @@ def replay(
     """Estimate from logged requests what a policy would do to the mean seconds of a request.
 
     What the servers can do is learnt from the same log. The estimate is doubly robust: what the model gets
-    wrong is mended by requests that went where the policy would send them, as far as the log has such.
+    wrong is mended by requests that went where the policy would send them, as far as the log has such; the
+    errors count what it may be wrong by where the log has few.
 
     Example: `specroute replay decisions.jsonl --policy new.yaml --fleet fleet.yaml`
 
-    Exit codes: 0 estimated, 1 the policy is slower beyond doubt, 2 bad input.
+    Exit codes: 0 estimated, 1 the policy is slower beyond doubt, 2 bad input, 3 the log does not tell, or the
+    policy keeps servers for classes.
     """
     from gateway.cli.replaying import TooLittleError, learnt, read
     from gateway.core.replay import estimate
+    from gateway.core.roles import keeps_servers
     from gateway.policy.problems import suggest
 
     config = load_config(fleet, policy)
@@ -62,15 +74,20 @@ def replay(
         said = estimate(of.logged, config.policy, learnt(of))
     except ValueError as error:
         refuse(str(error))
+    roles = keeps_servers(config.policy)
     if as_json:
-        typer.echo(json.dumps({**_as_json(said), "left_out": of.left_out}, indent=2))
+        typer.echo(json.dumps({**_as_json(said), "roles": roles, "left_out": of.left_out}, indent=2))
     else:
         _print(said, of)
-    raise typer.Exit(WORSE if said.difference.value > said.difference.error else 0)
+        if roles:
+            typer.echo(f"Not what the policy would do: it {ROLES}")
+    if roles or not said.told:
+        raise typer.Exit(UNTOLD)
+    raise typer.Exit(WORSE if said.slower else 0)
 
 
 def _as_json(said: Estimate) -> dict[str, object]:
-    found = asdict(said)
+    found = {**asdict(said), "told": said.told}
     for name in ("logged", "seconds", "difference"):
         value, error = getattr(said, name)
         found[name] = {"value": value, "error": error}
@@ -97,6 +114,16 @@ def _print(said: Estimate, of: Read) -> None:
         f"{said.same:.0%} go where they went; the evidence is worth {said.evidence:.0%} of the requests, "
         f"the rest is the model's word."
     )
+    if said.untold:
+        console.print(
+            f"{said.untold} of {said.requests} would go to a server at a load of which the log has few, "
+            f"where the model may be wrong by half; the errors count that."
+        )
+    if not said.told:
+        console.print(
+            "So it cannot be told from this log whether the policy is slower: "
+            "log with more exploration, or with a baseline share."
+        )
     if said.refused:
         console.print(f"The policy has no server for {said.refused:.1%} of the requests.")
     if of.left_out:

@@ -8,8 +8,9 @@ server in both:
     d = q' + [same]/p · (y - q)
 
 The mean of d is right if the model of the servers is, and what the model gets wrong is mended by the requests
-for which the log says what became of the same choice. The length of an answer does not depend on who gives
-it, so both runs take the length that was seen.
+for which the log says what became of the same choice. Where it has few of those, the error counts what the
+model may be wrong by (:mod:`gateway.core.untold`). The length of an answer does not depend on who gives it,
+so both runs take the length that was seen.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ import numpy as np
 from gateway.core.choice import Draw
 from gateway.core.decide import Decision, decide
 from gateway.core.predict import ask
+from gateway.core.untold import Stay, untold
 from gateway.core.virtual import VirtualServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 BLOCKS: Final = 30
 """Consecutive requests see the same load, so the error is taken between blocks of them."""
+
+MOST_UNTOLD: Final = 0.1
+"""Share of the requests that may go where the log has few, for it to be said that the policy is no slower."""
 
 _T: Final = 2.045
 _WEIGHT: Final = 20.0
@@ -81,6 +86,10 @@ class Figure(NamedTuple):
     value: float
     error: float
 
+    def wider(self, error: float) -> Figure:
+        """The same with a further error, independent of the first."""
+        return Figure(self.value, math.hypot(self.error, error))
+
     def __str__(self) -> str:
         return f"{self.value:.3f} ± {self.error:.3f}"
 
@@ -99,6 +108,8 @@ class Estimate:
         same: Share of the requests that go where they went.
         evidence: Share of the requests that an estimate by those alone would be worth: 1 where the policy
             does what was done, 0 where it never does and only the model speaks.
+        untold: Requests that go to a server at a load of which the log has few, as in
+            :mod:`gateway.core.untold`. The errors count what the model may be wrong by there.
         refused: Share of the requests that the policy has no server for.
     """
 
@@ -110,7 +121,23 @@ class Estimate:
     were: Mapping[str, float]
     same: float
     evidence: float
+    untold: int
     refused: float
+
+    @property
+    def slower(self) -> bool:
+        """Whether the policy is, beyond doubt."""
+        return self.difference.value > self.difference.error
+
+    @property
+    def faster(self) -> bool:
+        """The same."""
+        return self.difference.value < -self.difference.error
+
+    @property
+    def told(self) -> bool:
+        """Whether the log tells: beyond doubt, or by requests that went where the policy sends them."""
+        return self.slower or self.faster or self.untold <= MOST_UNTOLD * self.requests
 
 
 def estimate(logged: Sequence[Logged], policy: Policy, models: Mapping[str, ServerModel]) -> Estimate:
@@ -126,10 +153,11 @@ def estimate(logged: Sequence[Logged], policy: Policy, models: Mapping[str, Serv
     """
     levels = dict.fromkeys(models, 1.0)
     for _ in range(_LEVELS):
-        was, _ = _run(logged, models, levels, lambda one, _number, _open: one.backend)
-        levels = _mended(logged, was, levels)
-    was, went = _run(logged, models, levels, lambda one, _number, _open: one.backend)
-    would, goes = _run(logged, models, levels, _deciding(policy, models))
+        was = _run(logged, models, levels, lambda one, _number, _open: one.backend)
+        levels = _mended(logged, was.seconds, levels)
+    was = _run(logged, models, levels, lambda one, _number, _open: one.backend)
+    would = _run(logged, models, levels, _deciding(policy, models))
+    went, goes = was.servers, would.servers
     kept = [at for at, name in enumerate(goes) if name]
     if len(kept) < BLOCKS:
         raise ValueError(f"{len(kept)} requests are too few to estimate from; log {BLOCKS} at least")
@@ -137,16 +165,18 @@ def estimate(logged: Sequence[Logged], policy: Policy, models: Mapping[str, Serv
     chance = np.array([max(logged[at].propensity, 1.0 / _WEIGHT) for at in kept])
     weights = same / chance
     seen = np.array([logged[at].seconds for at in kept])
-    robust = would[kept] + weights * (seen - was[kept])
+    robust = would.seconds[kept] + weights * (seen - was.seconds[kept])
+    alone = untold(was.stays(logged, range(len(logged))), would.stays(logged, kept), models)
     return Estimate(
         requests=len(kept),
         logged=_figure(seen),
-        seconds=_figure(robust),
-        difference=_figure(robust - seen),
+        seconds=_figure(robust).wider(alone.error),
+        difference=_figure(robust - seen).wider(alone.error),
         shares=_shares([goes[at] for at in kept]),
         were=_shares([went[at] for at in kept]),
         same=float(same.mean()),
         evidence=float(weights.sum() ** 2 / max(1e-9, (weights**2).sum()) / len(kept)),
+        untold=alone.requests,
         refused=1.0 - len(kept) / len(logged),
     )
 
@@ -154,7 +184,28 @@ def estimate(logged: Sequence[Logged], policy: Policy, models: Mapping[str, Serv
 def destinations(logged: Sequence[Logged], policy: Policy, models: Mapping[str, ServerModel]) -> list[str]:
     """Servers that a policy sends logged requests to, as :func:`estimate` does; "" where it has none."""
     levels = dict.fromkeys(models, 1.0)
-    return _run(logged, models, levels, _deciding(policy, models))[1]
+    return _run(logged, models, levels, _deciding(policy, models)).servers
+
+
+class _Run(NamedTuple):
+    """What became of requests in the mind.
+
+    Attributes:
+        seconds: Of each, 0 where it has no server.
+        servers: Where each went.
+        loads: Requests there when it came, itself too.
+    """
+
+    seconds: NDArray[np.float64]
+    servers: list[str]
+    loads: list[int]
+
+    def stays(self, logged: Sequence[Logged], places: Iterable[int]) -> list[Stay]:
+        """Some of the requests, as they were on their servers."""
+        return [
+            Stay(logged[at].classification.label, self.servers[at], self.loads[at], float(self.seconds[at]))
+            for at in places
+        ]
 
 
 def _run(
@@ -162,10 +213,9 @@ def _run(
     models: Mapping[str, ServerModel],
     levels: Mapping[str, float],
     choose: Callable[[Logged, int, Mapping[str, int]], str],
-) -> tuple[NDArray[np.float64], list[str]]:
-    """Seconds of each request, 0 where it has no server, and the servers."""
+) -> _Run:
     servers = {name: VirtualServer(model, levels[name]) for name, model in models.items()}
-    went = []
+    went, loads = list[str](), list[int]()
     for number, one in enumerate(logged):
         for server in servers.values():
             server.advance(one.now)
@@ -173,12 +223,13 @@ def _run(
         went.append(name)
         if name:
             servers[name].submit(number, *_work(one, models[name]), one.now)
+        loads.append(servers[name].open if name else 0)
     seconds = np.zeros(len(logged))
     for server in servers.values():
         server.advance(math.inf)
         for number, ended in server.ended.items():
             seconds[number] = ended - logged[number].now
-    return seconds, went
+    return _Run(seconds, went, loads)
 
 
 def _work(one: Logged, model: ServerModel) -> tuple[float, float]:

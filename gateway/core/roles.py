@@ -10,12 +10,18 @@ if TYPE_CHECKING:
 
     from gateway.core.classes import ServiceClass
     from gateway.core.plan import Plan
+    from gateway.core.policy import Policy
     from gateway.core.standing import Standing
 
 _NO_CAP: Final = math.inf
 
 _PART: Final = 0.5
 """Part of the room within the limits of others that a class may take where no server of its own is up."""
+
+
+def keeps_servers(policy: Policy) -> bool:
+    """Whether a policy plans which servers are kept for which class."""
+    return policy.learning.share > 0.0 and any(one.limits.any for one in policy.classes)
 
 
 def inside(

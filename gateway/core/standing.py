@@ -32,7 +32,7 @@ _UNKNOWN: Final = ServerModel()
 FULL_CACHE: Final = 0.8
 """Share of the KV cache in use above which more requests risk preemption."""
 
-_STEP_SPREAD: Final = 0.3
+STEP_SPREAD: Final = 0.3
 """Standard deviation of the logarithm of a step time before the first request."""
 
 _COLD_SPREAD: Final = 0.8
@@ -121,11 +121,11 @@ class Standing:
         """Standard deviation of the logarithm of its step time, as far as that is unknown."""
         if not self._doubt:
             if self.state.model is None:
-                self._doubt = _STEP_SPREAD
+                self._doubt = STEP_SPREAD
             else:
                 seen = self.model.measured
                 cold = _COLD_SPREAD * seen / (1.0 + seen * seen)
-                self._doubt = math.hypot(_STEP_SPREAD / math.sqrt(1.0 + seen), cold)
+                self._doubt = math.hypot(STEP_SPREAD / math.sqrt(1.0 + seen), cold)
         return self._doubt
 
     @property

@@ -19,8 +19,11 @@ PREFERENCE = (WeightedScorer("preference", 1.0), WeightedScorer("load", 4.0))
 ANY = Selector()
 
 
-def logging_policy(target):
-    """Least requests, with three of ten requests to the baseline whatever its load."""
+def logging_policy(target, by):
+    """Least requests, with three of ten requests to the baseline whatever its load; or what was
+    learnt, with three of a hundred that explore."""
+    if by == "learned":
+        return beliefs.policy(target=target)
     usual = beliefs.policy(target=target, learning=Learning())
     (route,) = usual.routes
     return replace(usual, routes=(replace(route, scorers=LOAD, baseline_share=0.3),))
@@ -58,7 +61,7 @@ def replayed(job):
     chosen = {}
     router = GatewayRouter(
         models,
-        logging_policy(target),
+        logging_policy(target, job.get("by", "least requests")),
         seed=job["seed"],
         on_choice=lambda one: chosen.update({one.request.serial: one}),
     )
@@ -96,6 +99,7 @@ def replayed(job):
             abs(said.difference.value - (seen - said.logged.value)) <= said.difference.error
         ),
         "evidence": said.evidence,
+        "untold": said.untold / said.requests,
         "requests": len(logged),
         "off": abs(float(np.log(said.seconds.value / seen))),
     }

@@ -31,7 +31,10 @@ CORE = (
     "backends/fleetsim/exploring.py", "backends/fleetsim/gateway.py", "tests/bench/routing/learned.py",
 )  # fmt: skip
 ADVICE = ("gateway/runtime/advice.py", "tests/bench/routing/advising.py")
-REPLAY = ("gateway/core/replay.py", "gateway/core/virtual.py", "tests/bench/routing/replaying.py")
+REPLAY = (
+    "gateway/core/replay.py", "gateway/core/untold.py", "gateway/core/virtual.py",
+    "tests/bench/routing/replaying.py",
+)  # fmt: skip
 BESIDE = {
     "advice": ADVICE,
     "compose": ADVICE,

@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from gateway.cli import diff
-from tests.unit.cli.test_replay import FLEET, LEAST, PLAIN, line, policy, run
+from tests.unit.cli.test_replay import FLEET, LEAST, PLAIN, ROLES, line, policy, run
 
 BY_WORKLOAD = """
 version: 1
@@ -31,7 +31,14 @@ def folder(tmp_path_factory):
     chosen, log = run(policy(0.4))
     rows = [row for row in log.rows if log.start <= row.arrived < log.end]
     (made / "log.jsonl").write_bytes(b"".join(line(chosen[row.serial], row) for row in rows))
-    texts = {"fleet": FLEET, "least": LEAST, "plain": PLAIN, "workload": BY_WORKLOAD, "learning": LEARNING}
+    texts = {
+        "fleet": FLEET,
+        "least": LEAST,
+        "plain": PLAIN,
+        "workload": BY_WORKLOAD,
+        "learning": LEARNING,
+        "roles": ROLES,
+    }
     for name, text in texts.items():
         (made / f"{name}.yaml").write_text(text)
     return made
@@ -100,6 +107,13 @@ def test_what_the_files_cannot_tell_is_said(call, folder):
     assert diff.LEARNS in call("plain", "learning").output
     assert diff.LEARNS not in call("plain", "workload").output
     assert diff.LEARNS not in call("plain", "learning", "--log", str(folder / "log.jsonl")).output
+
+
+def test_that_a_policy_keeps_servers_for_classes_is_said(call, folder):
+    for args in ((), ("--log", str(folder / "log.jsonl"))):
+        assert f"roles.yaml would do: it {diff.ROLES}" in call("plain", "roles", *args).output
+    assert diff.ROLES not in call("plain", "learning").output
+    assert json.loads(call("roles", "plain", "--json").output)["roles"] == [str(folder / "roles.yaml")]
 
 
 @pytest.mark.parametrize(

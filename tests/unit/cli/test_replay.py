@@ -17,6 +17,16 @@ from gateway.core.policy import Learning, WeightedScorer
 from gateway.telemetry.decision_entry import entry_of
 from gateway.telemetry.decision_schema import line_of
 
+ROLES = """
+version: 1
+models: {fleet: google/gemma-4-31B-it}
+learning: {mode: auto}
+classes:
+  - {name: interactive, ttft: 1s, tpot: 12ms}
+  - {name: bulk}
+routes:
+  - {name: all, prefer: [any]}
+"""
 GEMMA = "google/gemma-4-31B-it"
 NAMES = ["plain", "mtp4", "dflash7"]
 MODELS = [catalogue.engine(GEMMA, *which) for which in (("none", 0), ("gemma4-mtp", 4), ("dflash", 7))]
@@ -49,14 +59,19 @@ def policy(share):
     return replace(usual, routes=(replace(route, scorers=scorers, baseline_share=share),))
 
 
-def run(under, *, rate=4.0, window=100.0, names=NAMES, models=MODELS):
+def run(under, *, rate=4.0, window=100.0, names=NAMES, models=MODELS, seed=0):
     """(what the router chose by request, the log of the simulation)."""
     chosen = {}
     router = GatewayRouter(
-        models, under, names=names, on_choice=lambda one: chosen.update({one.request.serial: one})
+        models, under, names=names, seed=seed, on_choice=lambda one: chosen.update({one.request.serial: one})
     )
     setup = Setup(
-        models, [Source(constant(EQUAL), rate=steady(rate))], warm_up=20.0, window=window, drain=60.0
+        models,
+        [Source(constant(EQUAL), rate=steady(rate))],
+        warm_up=20.0,
+        window=window,
+        drain=60.0,
+        seed=seed,
     )
     return chosen, simulate(setup, router)
 
@@ -103,7 +118,12 @@ def folder(tmp_path_factory):
     lines = [line(chosen[row.serial], row) for row in rows]
     lines.append(line(chosen[rows[0].serial], rows[0], status="truncated"))
     (made / "log.jsonl").write_bytes(b"".join(lines))
-    for name, text in (("fleet.yaml", FLEET), ("least.yaml", LEAST), ("plain.yaml", PLAIN)):
+    for name, text in (
+        ("fleet.yaml", FLEET),
+        ("least.yaml", LEAST),
+        ("plain.yaml", PLAIN),
+        ("roles.yaml", ROLES),
+    ):
         (made / name).write_text(text)
     return made
 
@@ -170,6 +190,14 @@ def test_servers_that_are_gone_are_left_out(call, folder):
     assert json.loads(done.stdout)["left_out"]["on servers that the fleet file does not have"] > 50
 
 
+def fleet_of(names, method, draft_tokens):
+    lines = [
+        f'  - {{name: {name}, url: "http://{name}", model: {GEMMA}, method: {method}, draft_tokens: {draft_tokens}}}'
+        for name in names
+    ]
+    return "\n".join(["version: 1", "backends:", *lines, ""])
+
+
 def replicas(log, *, full=False):
     """A log of a dozen replicas of which each line names the drawn ones; the names."""
     names = [f"r{number}" for number in range(12)]
@@ -182,11 +210,7 @@ def replicas(log, *, full=False):
             for state in one["states"]:
                 state["unavailable"] = "full"
     log.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    declared = "".join(
-        f'  - {{name: {name}, url: "http://{name}:8000", model: {GEMMA}, method: dflash, draft_tokens: 7}}\n'
-        for name in [*names, "new"]
-    )
-    (log.parent / "many.yaml").write_text(f"version: 1\nbackends:\n{declared}")
+    (log.parent / "many.yaml").write_text(fleet_of([*names, "new"], "dflash", 7))
     return names
 
 
@@ -199,3 +223,45 @@ def test_replicas_that_were_not_drawn_could_be_had(call, folder, full):
     assert alone["refused"] == 0.0
     least = json.loads(call("--json", log="many.jsonl", fleet="many.yaml").stdout)
     assert set(least["shares"]) == set(names)  # not the one that came later
+
+
+def test_that_a_policy_keeps_servers_for_classes_is_said(call):
+    done = call(policy="roles.yaml")
+    assert done.exit_code == replay.UNTOLD
+    assert replay.ROLES in done.stdout
+    assert json.loads(call("--json", policy="roles.yaml").stdout)["roles"] is True
+    assert json.loads(call("--json").stdout)["roles"] is False
+
+
+def test_the_estimate_from_a_log_of_little_exploration_claims_no_more_than_it_can(call, folder):
+    """What was learnt sends a server of three hardly any requests; least requests would send it many more."""
+    inside = []
+    for seed in range(4):
+        learned = beliefs.policy(target=GEMMA)
+        chosen, seen = run(learned, rate=5.0, window=60.0, seed=seed)
+        rows = [row for row in seen.rows if seen.start <= row.arrived < seen.end]
+        (folder / "auto.jsonl").write_bytes(b"".join(line(chosen[row.serial], row) for row in rows))
+        said = json.loads(call("--json", log="auto.jsonl").stdout)
+        _, then = run(policy(0.0), rate=5.0, window=60.0, seed=seed)
+        truth = then.completion().mean()
+        assert said["untold"] > 0.05 * said["requests"]
+        inside += [
+            abs(said["seconds"]["value"] - truth) <= said["seconds"]["error"],
+            abs(said["difference"]["value"] - (truth - said["logged"]["value"]))
+            <= said["difference"]["error"],
+        ]
+    assert all(inside)
+
+
+def test_a_log_that_does_not_tell_is_said_to_be_none(call, folder):
+    """All requests went to one of two servers that are alike."""
+    chosen, seen = run(policy(0.0), rate=2.0, window=40.0, names=["one", "two"], models=[MODELS[1]] * 2)
+    rows = [row for row in seen.rows if seen.start <= row.arrived < seen.end and not row.server]
+    lines = [line(chosen[row.serial], row, names=["one", "two"], models=[MODELS[1]] * 2) for row in rows]
+    (folder / "one.jsonl").write_bytes(b"".join(lines))
+    (folder / "pair.yaml").write_text(fleet_of(["one", "two"], "gemma4-mtp", 4))
+    (folder / "two.yaml").write_text(PLAIN.replace("[plain]", "[two]"))
+    done = call(log="one.jsonl", fleet="pair.yaml", policy="two.yaml")
+    assert done.exit_code == replay.UNTOLD, done.output
+    assert f"{len(rows)} of {len(rows)} would go to a server" in done.stdout
+    assert "cannot be told from this log" in done.stdout

@@ -135,3 +135,32 @@ def test_where_a_policy_sends_logged_requests():
     assert destinations(logged, TO_FAST, MODELS) == ["fast"] * 40
     elsewhere = policy(route(), aliases={})
     assert destinations(logged, elsewhere, MODELS) == [""] * 40
+
+
+def test_what_the_log_tells_little_of_widens_the_errors():
+    logged = log()
+    known = estimate(logged, TO_FAST, MODELS)
+    slow = [
+        replace(one, backend="slow", propensity=1.0, seconds=(one.output_tokens - 1) * 0.02) for one in logged
+    ]
+    guessed = estimate(slow, TO_FAST, MODELS)
+    assert known.untold == 0
+    assert known.told
+    assert guessed.untold == guessed.requests
+    # All on one server that a step there may take a factor of exp(0.3) longer on, one standard deviation.
+    assert guessed.seconds.error > 1.96 * 0.3 * guessed.seconds.value
+    assert guessed.difference.error > 1.96 * 0.3 * guessed.seconds.value
+
+
+@pytest.mark.parametrize(
+    ("difference", "untold", "told", "slower"),
+    [
+        (Figure(0.1, 0.2), 0, True, False),
+        (Figure(0.1, 0.2), 50, False, False),
+        (Figure(0.3, 0.2), 50, True, True),
+        (Figure(-0.3, 0.2), 50, True, False),
+    ],
+)
+def test_what_is_in_doubt_and_rests_on_the_model_is_not_told(difference, untold, told, slower):
+    found = replace(estimate(log(), TO_FAST, MODELS), difference=difference, untold=untold)
+    assert (found.told, found.slower) == (told, slower)

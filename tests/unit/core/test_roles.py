@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from gateway.core.classes import ServiceClass
 from gateway.core.plan import Limits, Plan
-from gateway.core.roles import inside
+from gateway.core.policy import Learning
+from gateway.core.roles import inside, keeps_servers
 from gateway.core.standing import Standing
-from tests.factories import state
+from tests.factories import policy, route, state
 
 CHAT = ServiceClass("chat", limits=Limits(tpot=0.02))
 BULK = ServiceClass("bulk")
@@ -57,3 +62,14 @@ def test_without_a_server_of_its_own_it_never_waits() -> None:
     other = ServiceClass("other", limits=Limits(ttft=1.0))
     assert places(other, patience=0.1, a=9) == "a", "it has no role"
     assert places(CHAT, Plan(caps={"a": 4}), patience=0.1, a=9) == "a", "no class has any"
+
+
+@pytest.mark.parametrize(
+    ("share", "classes", "keeps"),
+    [(1.0, (CHAT, BULK), True), (0.1, (CHAT,), True), (0.0, (CHAT, BULK), False), (1.0, (BULK,), False)],
+)
+def test_a_policy_keeps_servers_where_what_is_learnt_decides_and_a_class_has_limits(
+    share: float, classes: tuple[ServiceClass, ...], *, keeps: bool
+) -> None:
+    given = replace(policy(route()), learning=Learning(share=share), classes=classes)
+    assert keeps_servers(given) is keeps
