@@ -55,22 +55,23 @@ class Exploring:
         if not self._settings.explore:
             return Guide(plan=plan)
         calm = sum(view.in_flight) < self._most
-        explorable = self.purse.explorable() if calm else frozenset[str]()
+        explorable = self.purse.explorable() if calm else frozenset[tuple[str, str]]()
         return Guide(plan=plan, explorable=explorable, due=self.purse.due())
 
     def decided(self, chosen: Chosen, *, baseline: bool) -> None:
         """Count a decision, and whether it sends the request to a server without a draft."""
-        settings, decision, label = self._settings, chosen.decision, chosen.classification.label
+        settings, decision = self._settings, chosen.decision
         if not settings.explore:
             return
-        explored, first = decision.reason == reasons.EXPLORES, decision.candidates[0]
+        explored = decision.reason == reasons.EXPLORES
         self.purse.decided(
-            label,
+            (decision.target, chosen.classification.label),
             settings.explore,
             settings.floor,
             explored=explored,
             baseline=baseline,
-            cost=first.cost,
+            pays=decision.pays,
+            cost=decision.seconds,
             lost=decision.lost,
         )
         if explored:
@@ -88,4 +89,4 @@ class Exploring:
         if expected is not None:
             took, cost = request.ended - request.sent, decision.candidates[0].cost
             found = regained(decision.lost, cost, expected, request.output_tokens, took)
-            self.purse.save(classification.label, found)
+            self.purse.save((decision.target, classification.label), found)

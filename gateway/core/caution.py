@@ -26,30 +26,30 @@ class _Measured:
 
 @dataclass(slots=True)
 class Caution:
-    """Decode rates by workload, of baselines and of all other servers. Has one owner."""
+    """Decode rates by target and workload, of baselines and of all other servers. Has one owner."""
 
-    _measured: dict[str, _Measured] = field(default_factory=dict)
+    _measured: dict[tuple[str, str], _Measured] = field(default_factory=dict)
 
     def add(self, record: Record) -> None:
         """Take in a finished request."""
-        workload = record.classification.label
-        known = self._measured.get(workload)
+        of = record.decision.target, record.classification.label
+        known = self._measured.get(of)
         if known is None or record.ended - known.since > PERIOD:
-            known = self._measured[workload] = _Measured(record.ended)
+            known = self._measured[of] = _Measured(record.ended)
         sample = decode_sample(record)
         if record.baseline:
             known.baseline = known.baseline.and_one(record, sample)
         else:
             known.routed = known.routed.and_one(record, sample)
 
-    def slower(self) -> frozenset[str]:
-        """Workloads that are surely slower than on a baseline, by more than :data:`LOSS`.
+    def slower(self) -> frozenset[tuple[str, str]]:
+        """Targets and workloads that are surely slower than on a baseline, by more than :data:`LOSS`.
 
         A baseline that has less to do looks faster than it is, so this errs on the side of caution.
         """
         found = set()
-        for workload, known in self._measured.items():
+        for of, known in self._measured.items():
             gained = compare(known.routed, known.baseline)
             if isinstance(gained, Speedup) and gained.high < 1.0 - LOSS:
-                found.add(workload)
+                found.add(of)
         return frozenset(found)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.core.policy import Policy, Route
     from gateway.core.predict import Home
     from gateway.core.sorting import Line, Sorted
+    from gateway.core.standing import Standing
 
 _NONE: Final = frozenset[str]()
 
@@ -50,6 +51,7 @@ class Decision:
             candidate. Of replicas that are drawn from many each has the same part, as if all stood alike.
         service: Name of the service class.
         shadow: The backend that the learnt score would take, where that does not decide; "" otherwise.
+        pays: Whether it would have gone to a baseline, had one been due for its workload.
     """
 
     route: str
@@ -63,6 +65,13 @@ class Decision:
     fleet_revision: str
     service: str = DEFAULT.name
     shadow: str = ""
+    pays: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds of the first candidate; 0 where what it came first by does not predict any."""
+        first = self.candidates[0]
+        return sum([part.value for part in first.parts if part.scorer == "seconds"])
 
     @property
     def lost(self) -> float:
@@ -146,7 +155,9 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     # Who is in a tool loop or a conversation is not for measuring. Who has limits may explore, as a server
     # that is predicted to miss them costs too much to be tried, but pays no debt to a baseline.
     free, guide, learning = home is None and features.last_role != "tool", snapshot.guide, policy.learning
-    due = classification.label in guide.due and free and not service.limits.any and learning.share > 0.0
+    of = target, classification.label
+    owes = free and not service.limits.any and learning.share > 0.0
+    due = owes and of in guide.due
     share = 1.0 if due else route.baseline_share
     look, lineup = pool.look(snapshot.states, now, policy.stale_after), pool.lineup(route)
     line = lineup.line(look)
@@ -168,7 +179,7 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     # Only predictions read it, and a decision without them would take a quarter longer.
     asked = ask(features, classification) if learning.mode != STATIC or lineup.predicts else ANYTHING
     costing = Costing(sorted_pool.servers, sorted_pool.ranks, asked, home, service.limits)
-    explores = learning.explore if classification.label in guide.explorable and free else 0.0
+    explores = learning.explore if free and of in guide.explorable else 0.0
     by_routes = lineup.order(line, costing, draw) if learning.share < 1.0 else None
     plan = guide.plan.get(target)
     ways, shadow = choose(costing, by_routes, route, learning, plan, service, draw, explores, patience)
@@ -190,8 +201,10 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
             target=target,
             service=service.name,
         )
-    measured = baselines_of(line, sorted_pool, features, route, pool.baselines, now) if share else ()
-    baselines = pool.named(measured) if measured and sorted_pool.capable else _NONE
+    measured: Sequence[int] = ()
+    if sorted_pool.capable and (share or (owes and learning.floor)):
+        measured = baselines_of(line, sorted_pool, features, route, pool.baselines, now)
+    baselines = pool.named(measured) if share and measured else _NONE
     way = ways[0]
     by_cost: Ordered | None = None
     own = _share(share, baselines, way) if baselines else 0.0
@@ -212,13 +225,9 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     if not measures and not way.explore and len(ways) == 1:  # as for most requests
         propensity = (1.0 - own) * usual.propensity
     else:
-        first, propensity = usual.first, 0.0
         if measures and by_cost is None:
             by_cost = _by_cost(route, line, measured, costing, draw)
-        of_baselines = 0.0 if by_cost is None else by_cost.chance(first)
-        for one in ways:
-            own = _share(share, baselines, one)
-            propensity += one.part * (own * of_baselines + (1.0 - own) * one.chance(first))
+        propensity = _chance(usual.first, ways, share, baselines, by_cost)
     return Decision(
         route.name,
         target,
@@ -231,6 +240,7 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
         snapshot.revision,
         service.name,
         shadow,
+        owes and len(measured) > 0,
     )
 
 
@@ -240,6 +250,25 @@ def _share(share: float, baselines: frozenset[str], way: Way) -> float:
     It must not depend on the draw between equals, nor on whether the request would explore.
     """
     return 0.0 if not baselines or baselines.issuperset(way.usual.cheapest) else share
+
+
+def _chance(
+    first: Standing, ways: Sequence[Way], share: float, baselines: frozenset[str], by_cost: Ordered | None
+) -> float:
+    """Probability, over all draws, with which a server comes first, whoever decides.
+
+    Args:
+        first: The server.
+        ways: Who may decide.
+        share: That of the baselines.
+        baselines: Their names.
+        by_cost: Those in order, if the server is one of them.
+    """
+    of_baselines, chance = 0.0 if by_cost is None else by_cost.chance(first), 0.0
+    for way in ways:
+        own = _share(share, baselines, way)
+        chance += way.part * (own * of_baselines + (1.0 - own) * way.chance(first))
+    return chance
 
 
 def _by_cost(route: Route, line: Line, places: Sequence[int], costing: Costing, draw: Draw) -> Ordered:

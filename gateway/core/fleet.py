@@ -177,13 +177,15 @@ class Guide:
 
     Attributes:
         plan: Which servers hold which class, by target.
-        explorable: Workloads of which a request may explore now: there is budget left, and the fleet is calm.
-        due: Workloads whose next request should go to a baseline, to keep the measure of speed-up honest.
+        explorable: Targets and workloads of which a request may explore now: there is budget left, and the
+            fleet is calm.
+        due: Targets and workloads whose next request should go to a baseline, to keep the measure of speed-up
+            honest.
     """
 
     plan: Mapping[str, Plan] = field(default_factory=dict)
-    explorable: frozenset[str] = frozenset()
-    due: frozenset[str] = frozenset()
+    explorable: frozenset[tuple[str, str]] = frozenset()
+    due: frozenset[tuple[str, str]] = frozenset()
 
 
 _NO_GUIDE: Final = Guide()

@@ -19,7 +19,6 @@ from gateway.core.learn import Learner
 from gateway.core.observe import (
     Told,
     arm,
-    fingerprint,
     finished,
     probabilities,
     running,
@@ -27,14 +26,14 @@ from gateway.core.observe import (
     tell,
 )
 from gateway.core.outcome import OK
-from gateway.core.plan import Kind, Plan
+from gateway.core.plan import Plan
 from gateway.core.policy import FROZEN, STATIC
 from gateway.core.purse import KNEE, Purse
 from gateway.runtime import clock
 from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.runtime.homes import Homes
 from gateway.runtime.occupancy import Occupancy
-from gateway.runtime.planner import Planner
+from gateway.runtime.planner import Planner, kinds_of
 from gateway.runtime.program import load_solver
 from gateway.runtime.tasks import in_turns
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from gateway.core.decide import Decision
     from gateway.core.observe import Progress
     from gateway.core.outcome import Record
-    from gateway.core.plan import Wanted
+    from gateway.core.plan import Kind, Wanted
     from gateway.core.policy import Policy
     from gateway.core.predict import ServerModel
     from gateway.runtime.fleet import Fleet
@@ -110,7 +109,7 @@ class Learning:
         self._told: dict[str, Told] = {}
         self._steps: dict[str, float] = {}
         self._taken: dict[str, int] = {}
-        self._caution, self._slower = Caution(), frozenset[str]()
+        self._caution, self._slower = Caution(), frozenset[tuple[str, str]]()
         self._advised: dict[str, tuple[float, frozenset[tuple[str, str]]]] = {}
         fleet.on_count = self._counted
         self.govern(policy)
@@ -147,15 +146,15 @@ class Learning:
         settings = self._policy.learning
         if not (settings.explore or settings.floor):
             return
-        first = decision.candidates[0]
         before = self.purse.explorable(), self.purse.due()
         self.purse.decided(
-            workload,
+            (decision.target, workload),
             settings.explore,
             settings.floor,
             explored=decision.reason == reasons.EXPLORES,
-            baseline=self._fleet.is_baseline(first.backend),
-            cost=first.cost,
+            baseline=self._fleet.is_baseline(decision.candidates[0].backend),
+            pays=decision.pays,
+            cost=decision.seconds,
             lost=decision.lost,
         )
         if (self.purse.explorable(), self.purse.due()) != before:
@@ -168,7 +167,7 @@ class Learning:
         if (demand := self._demand.get(target)) is not None:
             demand.ended(record.decision.service, record.started, kept=self._kept(record))
         if regained := regained_by(record, self._policy.stale_after):
-            self.purse.save(record.classification.label, regained)
+            self.purse.save((target, record.classification.label), regained)
         told = self._told.pop(record.request_id, None)
         taken = self._taken.get(record.backend, 0)
         if self._policy.learning.mode == FROZEN or taken >= ENOUGH:
@@ -277,13 +276,14 @@ class Learning:
             return
         slower = self._caution.slower()
         if new := slower - self._slower:
-            _log.warning("nothing is explored for %s: no speculation is faster", ", ".join(sorted(new)))
+            words = ", ".join(f"{workload} on {target}" for target, workload in sorted(new))
+            _log.warning("nothing is explored for %s: no speculation is faster", words)
         self._slower = slower
         limits = {one.name: one.limits for one in (*self._policy.classes, DEFAULT)}
         now = self._now()
         plans: dict[str, Plan] = {}
         for target, demand in tuple(self._demand.items()):
-            kinds = self._kinds(target, now)
+            kinds = kinds_of(self._fleet.snapshot.states, target, now)
             wanted = tuple(one.times(self._workers) for one in demand.wanted(limits, now))
             if kinds and wanted:
                 plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
@@ -303,18 +303,6 @@ class Learning:
         except ValueError:
             _log.exception("no plan for %s", target)
             return self.plans.get(target, Plan())
-
-    def _kinds(self, target: str, now: float) -> list[Kind]:
-        """The servers of a target that are up, those with one configuration together."""
-        kinds: dict[str, list[str]] = defaultdict(list)
-        models: dict[str, ServerModel] = {}
-        for state in self._fleet.snapshot.states:
-            backend = state.backend
-            up = state.healthy and state.breaker.until <= now
-            if up and backend.target == target and state.model is not None:
-                kinds[fingerprint(backend)].append(backend.name)
-                models.setdefault(fingerprint(backend), state.model)
-        return [Kind(tuple(names), models[key]) for key, names in kinds.items()]
 
     def _counted(self, backend: str, count: int) -> None:
         self._occupancy.change(backend, float(count), self._now())

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.plan import Plan
+from gateway.core.observe import fingerprint
+from gateway.core.plan import Kind, Plan
 from gateway.runtime.program import OPEN, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from gateway.core.plan import Kind, Wanted
+    from gateway.core.fleet import BackendState
+    from gateway.core.plan import Wanted
+    from gateway.core.predict import ServerModel
     from gateway.runtime.program import Counts, Solution
 
 GAIN: Final = 0.05
@@ -198,6 +201,19 @@ class Planner:
             kept=solution.kept,
             since=self._changed,
         )
+
+
+def kinds_of(states: Iterable[BackendState], target: str, now: float) -> list[Kind]:
+    """The servers of a target that are up at monotonic seconds, those with one configuration together."""
+    names: dict[str, list[str]] = defaultdict(list)
+    models: dict[str, ServerModel] = {}
+    for state in states:
+        backend = state.backend
+        up = state.healthy and state.breaker.until <= now
+        if up and backend.target == target and state.model is not None:
+            names[fingerprint(backend)].append(backend.name)
+            models.setdefault(fingerprint(backend), state.model)
+    return [Kind(tuple(alike), models[key]) for key, alike in names.items()]
 
 
 def _shares(program: Program, solution: Solution) -> Mapping[tuple[str, str], Mapping[str, float]]:

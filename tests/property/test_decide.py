@@ -300,7 +300,7 @@ def test_what_earlier_decisions_have_seen_changes_none(
     states = [
         state(name, method=how, model=one) for name, how, one in zip("abc", methods, models, strict=True)
     ]
-    first = snapshot(*states, guide=Guide(explorable=frozenset({"math"})))
+    first = snapshot(*states, guide=Guide(explorable=frozenset({(TARGET, "math")})))
     rules, now = policy(by, learning=learning), NOW
     for changes, draw, later in ([[None] * 3, Draw(0.5, 0.5), 0.0], *steps):
         for at, change in enumerate(changes):

@@ -43,7 +43,7 @@ from gateway.core.outcome import Attempt, Outcome, Speculation, Usage
 from gateway.core.policy import AUTO, Learning
 from gateway.core.predict import SAMPLED, Ask, Cell, ServerModel, predict
 from gateway.core.purse import BURST, DEBT, Purse
-from tests.factories import features, policy, record, route, snapshot, state
+from tests.factories import TARGET, features, policy, record, route, snapshot, state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +63,7 @@ MODELS = st.builds(
 )
 FLEETS = st.lists(st.tuples(MODELS, st.integers(0, 60)), min_size=2, max_size=6)
 CLASSES = Classification("code", 1.0, "hint")
+W = ("model", "w")
 
 
 def share(fleet: Sequence[tuple[ServerModel, int]], which: str) -> float:
@@ -234,9 +235,9 @@ def test_budget_and_floor_hold_in_any_stretch(seed: int, explore: float, floor: 
     purse, draws = Purse(), random.Random(seed)  # noqa: S311 - no secret
     explored, measured = [], []
     for _ in range(1200):
-        baseline = "w" in purse.due()
-        explores = not baseline and "w" in purse.explorable() and draws.random() < explore
-        purse.decided("w", explore, floor, explored=explores, baseline=baseline, cost=5.0, lost=0.0)
+        baseline = W in purse.due()
+        explores = not baseline and W in purse.explorable() and draws.random() < explore
+        purse.decided(W, explore, floor, explored=explores, baseline=baseline, pays=True, cost=5.0, lost=0.0)
         explored.append(explores)
         measured.append(baseline)
     for start in range(0, 1200 - length, max(1, length // 3)):
@@ -360,7 +361,7 @@ def test_what_was_not_seen_for_ten_minutes_may_be_the_best_again() -> None:
     def explores(now: float) -> bool:
         known = learner.publish(now)
         states = [state(name, model=known[name]) for name in "ab"]
-        seen = snapshot(*states, guide=Guide(explorable=frozenset({"code"})))
+        seen = snapshot(*states, guide=Guide(explorable=frozenset({(TARGET, "code")})))
         learning = Learning(AUTO, 1.0, explore=0.03)
         found = decide(features(), CLASSES, seen, policy(route(), learning=learning), Draw(0.0, 0.0), now)
         assert isinstance(found, Decision)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from gateway.core.caution import PERIOD, Caution
 from gateway.core.outcome import Outcome, Usage
-from tests.factories import record
+from tests.factories import TARGET, record
 
 if TYPE_CHECKING:
     from gateway.core.outcome import Record
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def answer(seconds: float, *, baseline: bool = False, at: float = 0.0) -> Record:
     outcome = Outcome("ok", 200, ttft=0.1, decode_seconds=seconds, usage=Usage(10, 101))
-    return replace(record(outcome, at=at), backend="b", baseline=baseline)
+    done = record(outcome, at=at)
+    decision = replace(done.decision, target=TARGET)
+    return replace(done, decision=decision, backend="b", baseline=baseline)
 
 
 def seen(routed: float, baseline: float, times: int = 20, at: float = 0.0) -> Caution:
@@ -26,7 +28,18 @@ def seen(routed: float, baseline: float, times: int = 20, at: float = 0.0) -> Ca
 
 
 def test_what_is_surely_slower_than_no_speculation_is_told() -> None:
-    assert seen(2.0, 1.0).slower() == {"math"}
+    assert seen(2.0, 1.0).slower() == {(TARGET, "math")}
+
+
+def test_target_models_are_not_compared_with_each_other() -> None:
+    caution = Caution()
+    for number in range(20):
+        noise = 1.0 + 0.1 * (number % 3)
+        small, big = answer(2.0 * noise, baseline=True), answer(5.0 * noise)
+        caution.add(small)
+        caution.add(answer(1.0 * noise))
+        caution.add(replace(big, decision=replace(big.decision, target="big")))
+    assert caution.slower() == frozenset()
 
 
 def test_what_is_faster_or_not_sure_is_not() -> None:

@@ -71,11 +71,14 @@ def drive(
         costing = Costing(servers, [0] * len(servers), ask)
         draw = Draw.nth(number)
         usual = learned(costing, draw, 3)
-        may = kind in purse.explorable()
+        of = "model", kind
+        may = of in purse.explorable()
         found = exploring(usual, costing, 1.0, SHARE).order(draw.explore) if may else usual
         first = found.candidates[0]
         lost = first.cost - min(one.cost for one in found.candidates)
-        purse.decided(kind, SHARE, 0.0, explored=found.explored, baseline=False, cost=first.cost, lost=lost)
+        purse.decided(
+            of, SHARE, 0.0, explored=found.explored, baseline=False, pays=False, cost=first.cost, lost=lost
+        )
         server = first.backend
         went.append((kind, server))
         steps = TOKENS * steps_of[server, kind]
@@ -83,7 +86,7 @@ def drive(
         waits.discard(server)
         if found.explored:
             expected = predict(models[server], ask, 0.0)
-            purse.save(kind, regained(lost, first.cost, expected, TOKENS, seconds))
+            purse.save(of, regained(lost, first.cost, expected, TOKENS, seconds))
         now += seconds + 0.02
         learner.update(
             Sample(

@@ -12,7 +12,7 @@ from gateway.core.classes import ServiceClass
 from gateway.core.decide import Decision, Draw, NoCandidate, decide
 from gateway.core.fleet import Guide
 from gateway.core.plan import Limits, Plan
-from gateway.core.policy import AUTO, CANARY, SHADOW, Learning
+from gateway.core.policy import AUTO, CANARY, SHADOW, Learning, WeightedScorer
 from gateway.core.predict import Home, ServerModel
 from tests.factories import TARGET, classification, features, policy, prefer, route, snapshot, state
 
@@ -104,7 +104,7 @@ BASE = replace(FAST, fingerprint="base", other_steps_per_token=0.26, measured=1.
 SPEC: dict[str, Any] = {"method": "mtp", "draft_tokens": 4}
 THREE = (state("fast", model=FAST, **SPEC), state("rival", model=RIVAL, **SPEC), state("base", model=BASE))
 BUSY = (replace(THREE[0], in_flight=2), *THREE[1:])
-EXPLORABLE = frozenset({"math"})
+EXPLORABLE = frozenset({(TARGET, "math")})
 TIGHT = ServiceClass("tight", limits=Limits(tpot=0.05))
 PLANS = {TARGET: Plan({"tight": frozenset({"fast"}), "default": frozenset({"rival", "base"})}, {"fast": 4})}
 REPLICAS = tuple(state(f"r{at}", model=FAST, **SPEC) for at in range(12))
@@ -158,7 +158,7 @@ def test_what_may_come_first_by_seconds_and_by_the_share_has_both_chances(explor
 
 EXPLORING = Learning(AUTO, 1.0, 0.04)
 RIVALS = (state("fast", model=FAST), state("rival", model=RIVAL))
-MAY = Guide(explorable=frozenset({"math"}))
+MAY = Guide(explorable=frozenset({(TARGET, "math")}))
 
 
 def test_a_small_share_goes_to_what_may_be_better() -> None:
@@ -196,7 +196,7 @@ def test_with_limits_only_servers_predicted_to_keep_them_are_explored(tpot: floa
     assert names(decision)[0] == first
 
 
-DUE = Guide(due=frozenset({"math"}))
+DUE = Guide(due=frozenset({(TARGET, "math")}))
 
 
 def test_a_baseline_that_is_due_gets_the_next_request() -> None:
@@ -206,12 +206,45 @@ def test_a_baseline_that_is_due_gets_the_next_request() -> None:
     assert (decision.reason, decision.propensity) == (reasons.BASELINE_SHARE, 1.0)
 
 
-@pytest.mark.parametrize(
+CANNOT_PAY = pytest.mark.parametrize(
     "kept_from",
-    [{"by": route(prefer=prefer("fast"))}, {"home": Home("fast", 1.0)}, {"last_role": "tool"}],
+    [
+        {"by": route(prefer=prefer("fast"))},
+        {"home": Home("fast", 1.0)},
+        {"last_role": "tool"},
+        {"service": ServiceClass("chat", limits=Limits(tpot=1.0))},
+        {"guide": Guide(due=frozenset({("another model", "math")}))},
+    ],
 )
+
+
+@CANNOT_PAY
 def test_but_none_that_the_route_does_not_name_or_from_a_conversation(kept_from: dict[str, Any]) -> None:
     assert names(ask(*FLEET, **{"guide": DUE} | kept_from))[0] == "fast"
+
+
+@CANNOT_PAY
+def test_who_could_not_go_to_a_baseline_that_is_due_says_so(kept_from: dict[str, Any]) -> None:
+    floored = replace(AUTOMATIC, floor=0.01)
+    free = ask(*FLEET, learning=floored)
+    kept = ask(*FLEET, **{"learning": floored} | kept_from)
+    down = ask(FLEET[0], replace(FLEET[1], healthy=False), learning=floored)
+    assert isinstance(free, Decision)
+    assert isinstance(kept, Decision)
+    assert isinstance(down, Decision)
+    assert (free.pays, down.pays) == (True, False)
+    assert kept.pays == ("guide" in kept_from), "another model's debt is none of ours"
+
+
+def test_only_who_goes_by_predicted_seconds_says_how_many() -> None:
+    by = route(scorers=(WeightedScorer("load", 1000.0),), baseline_share=0.05)
+    learnt, by_share = (ask(*FLEET, by=by, draw=Draw(explore, 0.0)) for explore in (0.5, 0.01))
+    by_route = ask(*FLEET, by=by, learning=Learning(SHADOW, 0.0), draw=Draw(0.5, 0.0))
+    assert isinstance(learnt, Decision)
+    assert isinstance(by_share, Decision)
+    assert isinstance(by_route, Decision)
+    assert learnt.seconds == learnt.candidates[0].cost > 0.0
+    assert by_share.seconds == by_route.seconds == 0.0
 
 
 CHAT = ServiceClass("chat", limits=Limits(tpot=1.0))

@@ -21,7 +21,7 @@ from gateway.core.outcome import Attempt
 from gateway.core.plan import Plan
 from gateway.core.predict import ServerModel
 from gateway.runtime.fleet import Fleet
-from tests.factories import backend, load
+from tests.factories import TARGET, backend, load
 
 BREAKER = BreakerSettings(consecutive=3, open=5.0, open_max=60.0, slow_start=10.0)
 RETRIES = BudgetSettings(share=0.25, per_second=0.0, burst=2)
@@ -472,7 +472,7 @@ async def test_a_server_that_warms_up_is_looked_at_again_and_again() -> None:
 
 def test_what_was_learnt_is_in_the_snapshots_and_outlives_a_reload() -> None:
     one = fleet("a", "b")
-    model, guide = ServerModel("x"), Guide(explorable=frozenset({"math"}))
+    model, guide = ServerModel("x"), Guide(explorable=frozenset({(TARGET, "math")}))
     one.learnt({"a": model})
     one.guide(guide)
     assert [state.model for state in one.snapshot.states] == [model, None]
@@ -488,7 +488,7 @@ def test_new_roles_are_news_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> Non
     one = fleet("a")
     heard = []
     monkeypatch.setattr(one.queue, "news", lambda: heard.append(1))
-    one.guide(Guide(explorable=frozenset({"math"}), plan=one.snapshot.guide.plan))
+    one.guide(Guide(explorable=frozenset({(TARGET, "math")}), plan=one.snapshot.guide.plan))
     assert not heard
     one.guide(Guide(plan={"m": Plan()}))
     assert heard

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.core import reasons
 from gateway.core.candidates import Candidate
+from gateway.core.choice import LEARNED
 from gateway.core.classes import DEFAULT, ServiceClass
 from gateway.core.classify import Classification
 from gateway.core.decide import Decision
@@ -59,8 +60,8 @@ class Stand:
 
 
 def decision(first: str = "a", reason: str = reasons.LOWEST_COST) -> Decision:
-    candidates = (Candidate(first, 5.0, (5.0,)), Candidate("c", 4.0, (4.0,)))
-    return Decision("all", TARGET, candidates, (), reason, 1.0, 3, "p", "f", "chat")
+    candidates = (Candidate(first, 5.0, (5.0,), LEARNED), Candidate("c", 4.0, (4.0,), LEARNED))
+    return Decision("all", TARGET, candidates, (), reason, 1.0, 3, "p", "f", "chat", pays=True)
 
 
 def answered(name: str, attempt: Attempt, **given: Any) -> Record:
@@ -165,12 +166,12 @@ def test_budgets_change_what_may_be_explored_at_once() -> None:
     stand = Stand()
     for _ in range(25):
         stand.learning.decided(decision(), "math")
-    assert stand.fleet.snapshot.guide.explorable == {"math"}
+    assert stand.fleet.snapshot.guide.explorable == {(TARGET, "math")}
     stand.learning.decided(decision(reason=reasons.EXPLORES), "math")
     assert stand.fleet.snapshot.guide.explorable == frozenset()
     for _ in range(300):
         stand.learning.decided(decision(), "math")
-    assert stand.fleet.snapshot.guide.due == {"math"}
+    assert stand.fleet.snapshot.guide.due == {(TARGET, "math")}
     stand.learning.decided(decision("b"), "math")
     assert stand.fleet.snapshot.guide.due == frozenset()
 
@@ -179,7 +180,7 @@ async def test_exploring_that_cost_nothing_after_all_may_go_on() -> None:
     stand = Stand()
     for _ in range(60):
         stand.learning.decided(decision(), "math")
-    assert stand.fleet.snapshot.guide.explorable == {"math"}
+    assert stand.fleet.snapshot.guide.explorable == {(TARGET, "math")}
     tried = decision(reason=reasons.EXPLORES)
     tried = replace(tried, candidates=(tried.candidates[0]._replace(cost=50.0), *tried.candidates[1:]))
     stand.learning.decided(tried, "math")
@@ -189,7 +190,7 @@ async def test_exploring_that_cost_nothing_after_all_may_go_on() -> None:
     done = answered("a", Attempt("a", "done", "", 200, 0.0, 0.001))
     stand.learning.on_record(replace(done, decision=tried, snapshot=stand.fleet.snapshot))
     await stand.learning.renew()
-    assert stand.fleet.snapshot.guide.explorable == {"math"}
+    assert stand.fleet.snapshot.guide.explorable == {(TARGET, "math")}
 
 
 def test_without_budgets_nothing_is_counted() -> None:
@@ -219,7 +220,7 @@ async def test_what_is_slower_than_no_speculation_is_not_explored(caplog: pytest
         stand.learning.decided(decision(), "math")
     for _ in range(20):
         stand.learning.decided(decision(), "math")
-    assert stand.fleet.snapshot.guide.explorable == {"math"}
+    assert stand.fleet.snapshot.guide.explorable == {(TARGET, "math")}
     await stand.learning.plan()
     assert stand.fleet.snapshot.guide.explorable == frozenset()
     assert "nothing is explored for math" in caplog.text
