@@ -15,6 +15,7 @@ import pytest
 
 from backends.sweep import log
 from gateway.cli.sweeping import SAMPLES
+from tests.contract.stack import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ def command(out: Path) -> list[str]:
 
 
 def started(out: Path, **more: Any) -> subprocess.Popen[str]:
-    """A sweep in a process of its own; its standard error has a line for each step."""
+    """A sweep in a process of its own."""
     return subprocess.Popen(  # noqa: S603 - our own command
         command(out), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **more
     )
@@ -55,6 +56,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def rounds(out: Path) -> list[tuple[Round, list[Sample]]]:
     read = log.read(out / SAMPLES)
     return [] if read is None else read.rounds
+
+
+def written(out: Path) -> int:
+    """Lines that a sweep has written to its samples so far."""
+    samples = out / SAMPLES
+    return samples.read_bytes().count(b"\n") if samples.exists() else 0
 
 
 def nothing_twice(out: Path) -> None:
@@ -79,10 +86,10 @@ def test_ended_again_and_again_it_comes_to_the_same(
 ) -> None:
     chance = random.Random(int(how))  # noqa: S311 - moments for a test
     for _ in range(2):
+        more = written(tmp_path) + 20 * chance.randint(0, 12) + 1
         with started(tmp_path) as sweep:
             assert sweep.stderr is not None
-            for _ in range(chance.randint(1, 12)):
-                sweep.stderr.readline()
+            eventually(lambda: written(tmp_path), lambda lines, more=more: lines >= more)
             os.kill(sweep.pid, how)
             rest = sweep.stderr.read()
             sweep.wait(60)
