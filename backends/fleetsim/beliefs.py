@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from backends.fleetsim.draws import steps_per_token
@@ -20,16 +23,21 @@ from gateway.core.policy import (
     Route,
     Selector,
     Timeouts,
+    Waiting,
     WeightedScorer,
 )
 from gateway.core.predict import PROMPT_BINS, STRATA, Cell, ServerModel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from backends.fleetsim.model import Model
 
 STALE_AFTER: Final = 10.0
 ALIAS: Final = "fleet"
 _AUTO: Final = Learning(AUTO, 1.0, explore=0.03)
+ENDLESS: Final = Waiting(math.inf, sys.maxsize)
+"""Whatever finds no room waits for it."""
 
 
 def believed(model: Model) -> ServerModel:
@@ -67,12 +75,13 @@ def policy(*, target: str = "", learning: Learning = _AUTO) -> Policy:
         allow_pin=True,
         stale_after=STALE_AFTER,
         revision="simulated",
+        queue=ENDLESS,
         learning=learning,
     )
 
 
 def backend(name: str, model: Model, target: str) -> Backend:
-    """A server as the fleet file would declare it; nothing limits what is open on it."""
+    """A server that no fleet file declares; nothing limits what is open on it."""
     return Backend(
         name,
         url=f"http://{name}",
@@ -82,6 +91,24 @@ def backend(name: str, model: Model, target: str) -> Backend:
         draft_tokens=model.draft_tokens,
         refuses=REFUSED_WITH_DRAFT if model.draft_tokens else frozenset(),
         max_in_flight=1_000_000,
+    )
+
+
+def backends(names: Sequence[str], models: Sequence[Model], target: str) -> list[Backend]:
+    """Servers that no fleet file declares, with these names or else some made from the models."""
+    names = names or [f"{index}-{model.name}" for index, model in enumerate(models)]
+    return [backend(name, model, target) for name, model in zip(names, models, strict=True)]
+
+
+def running(declared: Backend, model: Model) -> Backend:
+    """A declared server that runs something else: it keeps its limits and labels."""
+    refuses = declared.refuses - REFUSED_WITH_DRAFT
+    return replace(
+        declared,
+        method=model.method,
+        draft_tokens=model.draft_tokens,
+        draft=None,
+        refuses=refuses | REFUSED_WITH_DRAFT if model.draft_tokens else refuses,
     )
 
 

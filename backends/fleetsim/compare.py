@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from backends.fleetsim import fluid
-from backends.fleetsim.beliefs import policy
+from backends.fleetsim.beliefs import ENDLESS, policy
 from backends.fleetsim.catalogue import engine
 from backends.fleetsim.fleet import simulate
 from backends.fleetsim.gateway import GatewayRouter
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from backends.fleetsim.measured import Log
     from backends.fleetsim.model import Model
     from backends.fleetsim.view import Router
+    from gateway.core.fleet import Backend
+    from gateway.core.policy import Waiting
 
 
 class Kept(NamedTuple):
@@ -64,12 +66,22 @@ class Result:
     kept: tuple[Kept, ...]
 
 
-def least_requests(models: Sequence[Model], seed: int) -> GatewayRouter:
-    """The gateway with nothing but load in its score."""
+def least_requests(
+    models: Sequence[Model], seed: int, *, backends: Sequence[Backend] = (), queue: Waiting = ENDLESS
+) -> GatewayRouter:
+    """The gateway with nothing but load in its score.
+
+    Args:
+        models: What each server runs.
+        seed: Of the draws between equals.
+        backends: As the fleet file declares them; without it nothing limits what is open on one.
+        queue: Of the policy that it is compared with.
+    """
     usual = policy(target=models[0].target, learning=Learning())
     (route,) = usual.routes
     scorers = (WeightedScorer("load", 1.0),)
-    return GatewayRouter(models, replace(usual, routes=(replace(route, scorers=scorers),)), seed=seed)
+    by_load = replace(usual, routes=(replace(route, scorers=scorers),), queue=queue)
+    return GatewayRouter(models, by_load, backends=backends, seed=seed)
 
 
 def run(

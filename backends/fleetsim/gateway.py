@@ -10,7 +10,7 @@ import numpy as np
 from backends.fleetsim import beliefs
 from backends.fleetsim.exploring import Chosen, Exploring
 from backends.fleetsim.view import HOLD, NOWHERE, Progress
-from gateway.core import reasons
+from backends.fleetsim.waiting import Line
 from gateway.core.choice import Draw
 from gateway.core.classes import DEFAULT, ServiceClass
 from gateway.core.decide import NoCandidate, decide
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from backends.fleetsim.view import View
     from gateway.core.classify import Classification
     from gateway.core.features import Features
+    from gateway.core.fleet import Backend
     from gateway.core.plan import Plan, Wanted
     from gateway.core.policy import Policy
     from gateway.core.predict import ServerModel
@@ -66,7 +67,8 @@ class GatewayRouter:
     Args:
         models: What each server runs; servers of one name, target and method count as replicas.
         policy: The routes. Every request asks for the first of its aliases. Mode ``frozen`` learns nothing.
-        names: Of the backends, as in the fleet file; made from the models where left out.
+        backends: As the fleet file declares them; where left out, nothing limits what is open on one.
+        names: Of backends that no fleet file declares; made from the models where left out.
         priors: What is believed of each server at first; what the policy knows where left out.
         seed: Of the decisions' random numbers.
         services: Class of each source's requests; the default one where left out.
@@ -76,11 +78,12 @@ class GatewayRouter:
 
     follows = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a simulation, a bench and a test each leave out others
         self,
         models: Sequence[Model],
         policy: Policy,
         *,
+        backends: Sequence[Backend] = (),
         names: Sequence[str] = (),
         priors: Sequence[ServerModel | None] | None = None,
         seed: int = 0,
@@ -89,7 +92,8 @@ class GatewayRouter:
         on_choice: Callable[[Chosen], None] | None = None,
     ) -> None:
         self._learns = learns = policy.learning.mode != FROZEN
-        self.tick_seconds = 1.0 if learns or planner is not None else 0.0
+        # What a declared server can hold may be reached, and whoever waits for room looks again at each tick.
+        self.tick_seconds = 1.0 if learns or planner is not None or backends else 0.0
         self.policy = policy
         self.learner = Learner()
         self._random = np.random.default_rng(seed)
@@ -102,12 +106,10 @@ class GatewayRouter:
         self._plans: Mapping[str, Plan] = {}
         self._exploring = Exploring(policy.learning, policy.stale_after, models)
         self._on_choice = on_choice
-        self._names = list(names) or [f"{index}-{model.name}" for index, model in enumerate(models)]
+        self._line = Line(policy.queue)
+        self._backends = list(backends) or beliefs.backends(names, models, self._target)
+        self._names = [backend.name for backend in self._backends]
         self._index = {name: index for index, name in enumerate(self._names)}
-        self._backends = [
-            beliefs.backend(name, model, self._target)
-            for name, model in zip(self._names, models, strict=True)
-        ]
         self._models = list(models)
         known = policy.learning.known
         self._published = [known.get(name) for name in self._names] if priors is None else list(priors)
@@ -136,8 +138,8 @@ class GatewayRouter:
         patience = request.arrived + min(service.patience, self.policy.queue.wait) - now
         decision = decide(*asked, snapshot, self.policy, draw, now, home, service, patience=patience)
         if isinstance(decision, NoCandidate):
-            waits = any(one.reason == reasons.KEPT_FOR_OTHERS for one in decision.rejected)
-            return HOLD if waits else NOWHERE
+            return HOLD if self._line.takes(request, decision, service, now) else NOWHERE
+        self._line.left(request)
         index = self._index[decision.candidates[0].backend]
         chosen = Chosen(request, *asked, snapshot, decision)
         self._exploring.decided(chosen, baseline=self._backends[index].is_baseline)
@@ -284,7 +286,7 @@ class GatewayRouter:
         for index, model in enumerate(view.models):
             if model is not self._models[index]:
                 self._models[index] = model
-                self._backends[index] = beliefs.backend(self._names[index], model, self._target)
+                self._backends[index] = beliefs.running(self._backends[index], model)
                 self.learner.arm(self._names[index], beliefs.arm(model, None), now)
                 self._snapshot = Snapshot.of(
                     [BackendState(backend) for backend in self._backends], "simulated again"

@@ -152,7 +152,7 @@ def simulate(
         cache_tokens=cache_tokens,
         trace=traced,
     )
-    results = _run(setup, _router(setup, backends, rules, sweep=sweep), alternatives=alternatives)
+    results = _run(setup, backends, _router(setup, backends, rules, sweep=sweep), alternatives=alternatives)
     if as_json:
         typer.echo(json.dumps(_as_json(results, names), indent=2))
     else:
@@ -207,7 +207,7 @@ def _router(setup: Setup, backends: Sequence[Backend], rules: Policy | None, *, 
     return GatewayRouter(
         setup.models,
         own,
-        names=[backend.name for backend in backends],
+        backends=backends,
         priors=[believed(model) for model in setup.models] if sweep else None,
         seed=setup.seed,
         services=services,
@@ -227,19 +227,23 @@ def _service(source: Source, policy: Policy) -> ServiceClass:
     return ServiceClass(source.name, limits=Limits(*(one if isfinite(one) else None for one in given)))
 
 
-def _run(setup: Setup, router: GatewayRouter, *, alternatives: bool) -> list[Result]:
+def _run(
+    setup: Setup, backends: Sequence[Backend], router: GatewayRouter, *, alternatives: bool
+) -> list[Result]:
     """The policy first, then what it is compared with."""
     from rich.console import Console
     from rich.progress import Progress
 
     from backends.fleetsim import compare
+    from backends.fleetsim.beliefs import running
 
-    runs: list[tuple[str, Setup, Router]] = [
-        (OURS, setup, router),
-        (LEAST, setup, compare.least_requests(setup.models, setup.seed)),
-    ]
-    others = compare.alternatives(setup, drafts=alternatives)
-    runs += [(name, one, compare.least_requests(one.models, one.seed)) for name, one in others]
+    def least(one: Setup, fleet: Sequence[Backend]) -> Router:
+        return compare.least_requests(one.models, one.seed, backends=fleet, queue=router.policy.queue)
+
+    runs: list[tuple[str, Setup, Router]] = [(OURS, setup, router), (LEAST, setup, least(setup, backends))]
+    for name, other in compare.alternatives(setup, drafts=alternatives):
+        fleet = [running(one, model) for one, model in zip(backends, other.models, strict=True)]
+        runs.append((name, other, least(other, fleet)))
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("simulating", total=len(runs))
         found = []

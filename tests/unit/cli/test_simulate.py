@@ -65,6 +65,16 @@ def test_a_policy_file_decides(run):
     assert found[0]["shares"]["dflash7"] > 0.8
 
 
+def test_what_the_fleet_file_declares_counts(run):
+    fleet = FLEET.replace("draft_tokens: 7}", "draft_tokens: 7, max_in_flight: 2, labels: {zone: b}}")
+    write(run, "few.yaml", fleet)
+    policy = write(run, "policy.yaml", POLICY.replace("method: dflash", "labels: {zone: b}"))
+    found = json.loads(run("--policy", policy, "--clients", "16", "--json", *SHORT, fleet="few.yaml").stdout)
+    assert 0.0 < found[0]["shares"]["dflash7"] < 0.4
+    assert found[0]["failed"] == 0
+    assert found[1]["shares"]["dflash7"] < 0.5
+
+
 def test_sources_with_limits_can_miss_them(run):
     given = ("--source", "name=chat;rate=2;tpot=0.0001", "--source", "name=bulk;clients=4", "--json", *SHORT)
     done = run(*given)

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from backends.fleetsim import catalogue, compare, fluid
-from backends.fleetsim.beliefs import believed, policy
+from backends.fleetsim.beliefs import ENDLESS, believed, policy
+from backends.fleetsim.beliefs import backends as undeclared
 from backends.fleetsim.faults import Event
 from backends.fleetsim.fleet import Setup, simulate
 from backends.fleetsim.gateway import GatewayRouter
@@ -13,13 +14,14 @@ from backends.fleetsim.traffic import EQUAL, Limits, Source, constant, steady
 from gateway.core.classes import ServiceClass
 from gateway.core.plan import Limits as ClassLimits
 from gateway.core.plan import Plan
-from gateway.core.policy import FROZEN, Learning
+from gateway.core.policy import FROZEN, Learning, Selector, Waiting, WeightedScorer
 
 GEMMA = "google/gemma-4-31B-it"
 NONE, MTP, DFLASH = (
     catalogue.engine(GEMMA, *which) for which in (("none", 0), ("gemma4-mtp", 4), ("dflash", 7))
 )
 FLEET = [NONE, MTP, DFLASH]
+BY_PLACE = (WeightedScorer("preference", 1.0),)
 
 
 def setup(clients=12, models=FLEET, **given):
@@ -76,6 +78,63 @@ def test_another_configuration_is_learnt_anew():
         setup(events=[Event(45.0, 0, "replace", model=DFLASH)], warm_up=90.0, window=240.0), learned()
     )
     assert log.shares(3)[0] == pytest.approx(log.shares(3)[2], abs=0.08)
+
+
+def declared(**given):
+    return [replace(one, **given) for one in undeclared(("plain", "mtp4", "dflash7"), FLEET, GEMMA)]
+
+
+def preferring(*selectors, **given):
+    usual = policy(target=GEMMA, learning=Learning())
+    (route,) = usual.routes
+    return replace(usual, routes=(replace(route, prefer=selectors, scorers=BY_PLACE),), **given)
+
+
+class Watched(GatewayRouter):
+    """Keeps the most that was open on each server."""
+
+    most = (0, 0, 0)
+
+    def sent(self, request, view, now):
+        self.most = tuple(map(max, self.most, view.in_flight))
+        super().sent(request, view, now)
+
+
+def test_what_a_server_may_hold_is_kept_and_the_next_choice_takes_over():
+    prefer = (Selector(method="gemma4-mtp"), Selector())
+    router = Watched(FLEET, preferring(*prefer), backends=declared(max_in_flight=16))
+    log = simulate(setup(36, window=30.0), router)
+    assert router.most[1] == 16
+    assert max(router.most) == 16
+    assert log.shares(3)[1] < 0.6
+
+
+def test_labels_of_the_fleet_count():
+    fleet = declared()
+    fleet[2] = replace(fleet[2], labels={"zone": "b"})
+    router = GatewayRouter(FLEET, preferring(Selector(labels={"zone": "b"})), backends=fleet)
+    log = simulate(setup(window=20.0), router)
+    assert log.shares(3) == [0.0, 0.0, 1.0]
+
+
+def test_what_is_declared_holds_after_a_server_has_changed():
+    happens = [Event(5.0, 1, "replace", model=DFLASH)]
+    router = Watched(FLEET, preferring(Selector(method="dflash")), backends=declared(max_in_flight=4))
+    log = simulate(setup(events=happens, warm_up=20.0, window=20.0), router)
+    assert log.shares(3) == [0.0, pytest.approx(0.5, abs=0.1), pytest.approx(0.5, abs=0.1)]
+    assert router.most == (0, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("queue", "waiting", "fails"),
+    [(ENDLESS, 8, False), (Waiting(wait=0.5), 8, True), (Waiting(length=3), 3, True)],
+    ids=["endless", "for a time", "in a short line"],
+)
+def test_whoever_finds_no_room_waits_as_the_policy_says(queue, waiting, fails):
+    router = GatewayRouter(FLEET, preferring(Selector(), queue=queue), backends=declared(max_in_flight=4))
+    log = simulate(setup(20, warm_up=2.0, window=20.0), router)
+    assert log.late <= waiting
+    assert (log.answered() < len(log.rows)) is fails
 
 
 def test_decisions_are_told():
