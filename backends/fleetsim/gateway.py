@@ -223,6 +223,7 @@ class GatewayRouter:
             return
         area, ttft = self._area_at(request.server, now), now - request.sent
         queue = (area - told.area) / ttft - 1.0 if ttft > 0.0 else 0.0
+        computed = request.prompt_tokens - request.cached_tokens
         told.at, told.area = now, area
         self.learner.update(
             Sample(
@@ -232,7 +233,8 @@ class GatewayRouter:
                 stratum=SAMPLED,
                 prompt_tokens=request.prompt_tokens,
                 prompt_chars=int(request.prompt_tokens * CHARS_PER_TOKEN),
-                prefill_tokens=request.prompt_tokens - request.cached_tokens,
+                prefill_tokens=computed,
+                computed_tokens=computed,
                 ttft=ttft,
                 queue=queue,
             )

@@ -223,6 +223,7 @@ def _sample(one: _Kept, crowd: _Crowd, now: float) -> Sample:
         prompt_tokens=outcome.input_tokens,
         prompt_chars=logged.features.prompt_chars,
         prefill_tokens=logged.prompt_tokens or 0,
+        computed_tokens=logged.prompt_tokens,
         ttft=outcome.ttft,
         queue=float(queue),
         steps=steps,

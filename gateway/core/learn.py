@@ -171,12 +171,12 @@ class Learner:
             until = since
         computed = sample.at if sample.prefilled_at is None else sample.prefilled_at
         prefill.add(computed, sample.prefill_tokens, math.inf if sample.ttft is None else sample.ttft)
-        if sample.prefill_tokens > 0:
-            self._lengths[server.arm.target].prompt(sample.classes, sample.prefill_tokens)
+        if (tokens := sample.computed_tokens) is None:
+            return  # what a prompt costs is not learnt from a guess at its length
+        self._lengths[server.arm.target].prompt(sample.classes, tokens)
         if sample.ttft is not None:
             step = step_at(server.steps, min(sample.queue + 1.0, server.arm.max_running))
-            stretch = server.model.stretch
-            prefill.learn_start(sample.ttft, step, sample.prefill_tokens, sample.queue, stretch)
+            prefill.learn_start(sample.ttft, step, tokens, sample.queue, server.model.stretch)
 
     def _take_span(self, server: _Server, span: Span, prompts: float, at: float) -> None:
         batch = min(span.batch, server.arm.max_running)  # the others wait

@@ -171,7 +171,8 @@ def finished(record: Record, told: Told | None, batches: Batches) -> Sample | No
     attempt, usage = record.attempts[-1], outcome.usage
     steps, decoded = _steps(record)
     first = None if outcome.ttft is None else attempt.started + outcome.ttft
-    computed = (usage.input_tokens or 0) - (usage.cached_tokens or 0)
+    computed = None if usage.input_tokens is None else usage.input_tokens - (usage.cached_tokens or 0)
+    told_of = told.prefill_tokens if told is not None else 0
     return Sample(
         record.backend,
         attempt.ended,
@@ -179,9 +180,10 @@ def finished(record: Record, told: Told | None, batches: Batches) -> Sample | No
         stratum(features),
         prompt_tokens=usage.input_tokens,
         prompt_chars=features.prompt_chars,
-        prefill_tokens=computed - (told.prefill_tokens if told is not None else 0),
+        prefill_tokens=0 if computed is None else computed - told_of,
+        computed_tokens=computed,
         prefilled_at=first,
-        ttft=outcome.ttft if told is None else None,
+        ttft=outcome.ttft,
         queue=0.0 if first is None else batches.mean(record.backend, attempt.started, first) - 1.0,
         steps=steps,
         decoded=decoded,

@@ -52,8 +52,9 @@ class Sample:
         prompt_chars: Characters of the prompt; None where not told.
         prefill_tokens: Prompt tokens computed, those in the prefix cache left out; in a later sample of the
             same request, what was told too much or too little.
+        computed_tokens: Prompt tokens computed in all, once that is known; None before.
         prefilled_at: Monotonic seconds at which they were; None for ``at``.
-        ttft: Seconds from dispatch to the first token; None where not measured, or told before.
+        ttft: Seconds from dispatch to the first token; None where not measured.
         queue: Mean number of requests on the server from dispatch to the first token, itself not counted.
         steps: Decode steps, those without a draft too; 0 where not measured.
         decoded: Tokens that these steps gave, so that ``decoded / steps`` is the accepted length.
@@ -71,6 +72,7 @@ class Sample:
     prompt_tokens: int | None = None
     prompt_chars: int | None = None
     prefill_tokens: int = 0
+    computed_tokens: int | None = None
     prefilled_at: float | None = None
     ttft: float | None = None
     queue: float = 0.0

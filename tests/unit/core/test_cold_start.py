@@ -96,6 +96,7 @@ def drive(
                 prompt_tokens=60,
                 prompt_chars=240,
                 prefill_tokens=60,
+                computed_tokens=60,
                 ttft=0.02,
                 steps=steps,
                 decoded=TOKENS,

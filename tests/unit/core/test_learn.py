@@ -23,7 +23,8 @@ def answer(backend: str, at: float, steps: float = 100.0, tokens: float = 300.0,
         "prompt_tokens": 100, "prompt_chars": 400, "prefill_tokens": 100, "ttft": 0.055, "steps": steps,
         "decoded": tokens, "spans": (Span(1.0, steps * STEP, steps),), "output_tokens": int(tokens) + 1,
     }  # fmt: skip
-    return Sample(backend, at, {"code": 1.0}, **fields | given)
+    fields |= given
+    return Sample(backend, at, {"code": 1.0}, **{"computed_tokens": fields["prefill_tokens"]} | fields)
 
 
 def learner(**arms: Arm) -> Learner:
@@ -90,7 +91,10 @@ def test_prompts_beside_a_span_are_not_taken_for_slow_steps() -> None:
     one, draws = learner(a=PLAIN), random.Random(8)  # noqa: S311 - no secret
     for at in range(0, 600, 2):
         tokens = draws.randrange(4000)
-        one.update(Sample("a", at + 0.5, {"code": 1.0}, prefill_tokens=tokens, ttft=0.045 + tokens * 1e-4))
+        first, ttft = at + 0.5, 0.045 + tokens * 1e-4
+        one.update(
+            Sample("a", first, {"code": 1.0}, prefill_tokens=tokens, computed_tokens=tokens, ttft=ttft)
+        )
         span = Span(1.0, 30 * STEP + tokens * 1e-4, 30.0)
         one.update(Sample("a", at + 1.35, {"code": 1.0}, steps=30, decoded=30, spans=(span,)))
         one.publish(float(at))

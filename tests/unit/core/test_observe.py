@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.classify import Classification
 from gateway.core.decide import NoCandidate
-from gateway.core.learn import LOOKUP, MODEL
+from gateway.core.learn import LOOKUP, MODEL, Arm, Learner
 from gateway.core.observe import (
     Progress,
     Told,
@@ -55,6 +55,7 @@ def test_a_finished_request_tells_all_at_once() -> None:
     assert (sample.steps, sample.decoded) == (40.0, 100.0)
     assert sample.drafted == OUTCOME.speculation.drafted > 0
     assert (sample.prompt_tokens, sample.prefill_tokens, sample.prefilled_at) == (100, 80, 10.5)
+    assert sample.computed_tokens == 80
     assert (sample.ttft, sample.queue, sample.output_tokens) == (0.5, 4.0, 101)
     (span,) = sample.spans
     assert (span.batch, span.seconds, span.steps) == (5.0, 4.0, 40.0)
@@ -102,6 +103,7 @@ def test_a_cancelled_request_tells_no_length() -> None:
     sample = finished(record(replace(OUTCOME, status="cancelled", usage=Usage())), None, Five())
     assert sample is not None
     assert (sample.output_tokens, sample.steps, sample.spans) == (None, 0.0, ())
+    assert (sample.prefill_tokens, sample.computed_tokens) == (0, None)
 
 
 @pytest.mark.parametrize("lacking", [{"ttft": None}, {"decode_seconds": None}, {"events": 1}])
@@ -141,7 +143,7 @@ def test_what_is_likely_in_the_cache_was_not_computed() -> None:
 def test_at_its_end_it_tells_the_rest_and_puts_the_estimate_right() -> None:
     sample = finished(record(), Told(31, 13.5, 100), Five())
     assert sample is not None
-    assert (sample.prefill_tokens, sample.ttft) == (-20, None)
+    assert (sample.prefill_tokens, sample.computed_tokens, sample.ttft) == (-20, 80, 0.5)
     (span,) = sample.spans
     assert (span.seconds, span.steps) == (1.0, 10.0)
     assert finished(record(), Told(41, 14.5, 100), Five()).spans == ()  # type: ignore[union-attr]
@@ -192,3 +194,32 @@ def test_backends_of_one_configuration_learn_together() -> None:
     assert arm(one, None).family == MODEL
     assert arm(backend(method="ngram", draft_tokens=3), None).family == LOOKUP
     assert arm(one, None).draft_tokens == 3
+
+
+@pytest.mark.parametrize(("prompt", "cached"), [(1818, 0), (6000, 0), (1200, 0), (1500, 1400)])
+def test_streams_that_told_a_guess_at_their_prompt_teach_what_it_was(prompt: int, cached: int) -> None:
+    price, step, learner = 2e-4, 0.02, Learner()
+    learner.arm("b", Arm("plain"))
+    asked = {"prompt_chars": 6000}
+    for number in range(300):
+        at = number * 10.0
+        ttft = step + (prompt - cached) * price
+        one = replace(stream(), features=features(**asked), started=at, first=at + ttft)
+        one = replace(one, last=one.first + 100 * step, events=101)
+        early = running(one, None, 1.0, Five())
+        assert early is not None
+        learner.update(early)
+        outcome = Outcome(
+            "ok", 200, ttft=ttft, decode_seconds=200 * step, events=201, usage=Usage(prompt, 201, cached)
+        )
+        done = replace(record(outcome, draft_tokens=0, **asked), ended=one.first + 200 * step)
+        done = replace(done, attempts=(Attempt("b", "done", "", 200, at, done.ended),))
+        late = finished(done, tell(one, None), Five())
+        assert late is not None
+        learner.update(late)
+        learner.publish(done.ended)
+    model = learner.publish(3000.0)["b"]
+    assert model.prompt_tokens == {"math": pytest.approx(prompt - cached)}
+    assert model.chars_per_token == pytest.approx(6000 / prompt, rel=0.03)
+    if prompt - cached > 1000:
+        assert model.prefill_seconds == pytest.approx(price, rel=0.1)
