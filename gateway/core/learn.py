@@ -13,7 +13,7 @@ from gateway.core.curve import Curve, Pool, crowding, falls, rising
 from gateway.core.drift import Drift
 from gateway.core.lengths import Lengths
 from gateway.core.posterior import Evidence, fresh, publish, publish_each
-from gateway.core.predict import LIKELY, Cell, ServerModel, prompt_bin, step_at
+from gateway.core.predict import LIKELY, ServerModel, step_at
 from gateway.core.prefill import STALL, Prefill
 from gateway.core.samples import FAMILIES, LOOKUP, MODEL, Arm, Sample, Span, guess
 from gateway.core.shortening import Shortening, excess
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gateway.core.posterior import Published
+    from gateway.core.predict import Cell
 
 __all__ = ["FAMILIES", "LOOKUP", "MODEL", "Arm", "Learner", "Sample", "Span", "guess"]
 
@@ -101,7 +102,9 @@ class Learner:
             self._accepted[arm.fingerprint] = Evidence.of(arm, prior)
         self._by_load.setdefault(arm.fingerprint, Curve((1.0, 1.0)))
         self._short.setdefault(arm.fingerprint, Shortening(falls(prior.step_seconds)))
-        self._lengths.setdefault(arm.target, Lengths(prior.output_tokens, prior.other_output_tokens))
+        lengths = self._lengths.setdefault(arm.target, Lengths())
+        if arm.prior is not None:
+            lengths.believe(arm.prior)
         self._published.setdefault(arm.fingerprint, publish(self._accepted[arm.fingerprint], now))
         server = self._servers[backend]
         self._renew(backend, server, Pool(), server.prefill.rows(1.0), self._loaded(arm), now)
@@ -126,17 +129,13 @@ class Learner:
         server = self._servers.get(sample.backend)
         if server is None or sample.resumed:
             return
-        cells = self._cells(sample)
+        cells = sample.cells
         if sample.steps >= _LEAST_STEPS and sample.decoded > 0 and server.arm.draft_tokens:
             self._take_acceptance(server, sample, cells)
         if not sample.backpressured:
             self._take_times(server, sample)
         if sample.output_tokens is not None:
             self._take_length(server, sample, cells, sample.output_tokens)
-
-    def _cells(self, sample: Sample) -> list[tuple[Cell, float]]:
-        bin_ = prompt_bin(sample.prompt_tokens or 0)
-        return [(Cell(label, bin_, sample.stratum), share) for label, share in sample.classes.items()]
 
     def _take_acceptance(self, server: _Server, sample: Sample, cells: Iterable[tuple[Cell, float]]) -> None:
         fingerprint = server.arm.fingerprint

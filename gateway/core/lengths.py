@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.predict import CHARS_PER_TOKEN
+from gateway.core.predict import CHARS_PER_TOKEN, ServerModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +48,9 @@ class Lengths:
         prior_other: The same for workloads that are not in it.
     """
 
-    prior: Mapping[str, float]
-    prior_other: float
+    prior: dict[str, float] = field(default_factory=dict)
+    prior_other: float = ServerModel().other_output_tokens
+    _believed: Counter[str | None] = field(default_factory=Counter)
     _by_workload: dict[str, _Mean] = field(default_factory=_means)
     _prompts: dict[str, _Mean] = field(default_factory=_means)
     _all: _Mean = field(default_factory=_Mean)
@@ -57,6 +58,17 @@ class Lengths:
     _published: Mapping[str, float] | None = None
     _tokens: float = _TRUST * _USUAL
     _chars: float = _TRUST * _USUAL * CHARS_PER_TOKEN
+
+    def believe(self, model: ServerModel) -> None:
+        """Take in what is believed of a server's answers; in what several differ, their mean is believed."""
+        self.prior_other = self._mean(None, self.prior_other, model.other_output_tokens)
+        for workload, tokens in model.output_tokens.items():
+            self.prior[workload] = self._mean(workload, self.prior.get(workload, tokens), tokens)
+        self._published = None
+
+    def _mean(self, workload: str | None, before: float, tokens: float) -> float:
+        self._believed[workload] += 1
+        return before + (tokens - before) / self._believed[workload]
 
     def add(
         self, classes: Mapping[str, float], tokens: int, prompt_tokens: int | None, prompt_chars: int | None

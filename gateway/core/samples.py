@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.core.curve import affine
-from gateway.core.predict import ServerModel
+from gateway.core.predict import Cell, ServerModel, prompt_bin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,6 +83,12 @@ class Sample:
     output_tokens: int | None = None
     backpressured: bool = False
     resumed: bool = False
+
+    @property
+    def cells(self) -> list[tuple[Cell, float]]:
+        """Its workloads, each at its length of prompt and kind of sampling, with their probabilities."""
+        bin_ = prompt_bin(self.prompt_tokens or 0)
+        return [(Cell(label, bin_, self.stratum), share) for label, share in self.classes.items()]
 
     @property
     def batch(self) -> float | None:

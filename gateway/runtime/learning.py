@@ -111,15 +111,19 @@ class Learning:
         self._taken: dict[str, int] = {}
         self._caution, self._slower = Caution(), frozenset[tuple[str, str]]()
         self._advised: dict[str, tuple[float, frozenset[tuple[str, str]]]] = {}
+        self._policy = policy
         fleet.on_count = self._counted
         self.govern(policy)
 
     def govern(self, policy: Policy) -> None:
-        """Put another policy, or another fleet, in force."""
-        self._policy = policy
+        """Put another policy, or another fleet, in force; another file of what was learnt starts all anew."""
         known, now = policy.learning.known, self._now()
+        if known != self._policy.learning.known:
+            self._learner, self._told = Learner(), {}
+        self._policy = policy
         states = self._fleet.snapshot.states
-        for state in states:
+        # Of servers that learn together, those that the file knows go first.
+        for state in sorted(states, key=lambda one: one.backend.name not in known):
             self._learner.arm(state.backend.name, arm(state.backend, known.get(state.backend.name)), now)
         for gone in self._learner.backends - {state.backend.name for state in states}:
             self._learner.drop(gone)

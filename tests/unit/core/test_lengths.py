@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.lengths import Lengths
+from gateway.core.predict import ServerModel
 
 
 def test_before_the_first_answer_the_prior_is_believed() -> None:
@@ -11,6 +12,18 @@ def test_before_the_first_answer_the_prior_is_believed() -> None:
     assert lengths.other == 300.0
     assert lengths.chars_per_token == 4.0
     assert lengths.mean_steps("a") == 300.0
+
+
+def test_what_servers_are_believed_to_answer_is_the_same_in_every_order() -> None:
+    short = ServerModel(output_tokens={"code": 100.0}, other_output_tokens=150.0)
+    long = ServerModel(output_tokens={"code": 300.0, "math": 500.0}, other_output_tokens=250.0)
+    for order in ((short, long), (long, short)):
+        lengths = Lengths()
+        assert lengths.other == ServerModel().other_output_tokens
+        for one in order:
+            lengths.believe(one)
+        assert lengths.output_tokens == pytest.approx({"code": 200.0, "math": 500.0})
+        assert lengths.other == pytest.approx(200.0)
 
 
 def test_means_are_learnt_by_workload() -> None:

@@ -104,6 +104,32 @@ def test_a_policy_begins_with_what_its_file_says() -> None:
     assert stand.learning.models["b"].prefill_seconds != SERVER_MODEL.prefill_seconds
 
 
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_new_server_does_not_take_the_place_of_what_the_file_says_of_the_others(names: str) -> None:
+    servers = [replace(DRAFT, name=name) for name in names]
+    stand = Stand(replace(AUTOMATIC, known={"b": SERVER_MODEL}), *servers)
+    for model in stand.learning.models.values():
+        assert model.other_output_tokens == SERVER_MODEL.other_output_tokens
+        assert model.other_steps_per_token == pytest.approx(SERVER_MODEL.other_steps_per_token)
+
+
+async def test_another_file_is_believed_from_the_start() -> None:
+    first = replace(SERVER_MODEL, other_steps_per_token=0.9, other_output_tokens=100.0)
+    other = replace(SERVER_MODEL, other_steps_per_token=0.3, other_output_tokens=900.0)
+    stand = Stand(replace(AUTOMATIC, known={"a": first}))
+    for _ in range(30):
+        stand.answer()
+    stand.learning.govern(stand.policy)
+    await stand.learning.renew()
+    assert stand.learning.models["a"].measured > 0.0, "the same file changes nothing"
+    stand.learning.govern(policy(learning=replace(AUTOMATIC, known={"a": other})))
+    model = stand.learning.models["a"]
+    assert model.measured == 0.0
+    assert not model.evidence
+    assert model.other_steps_per_token == pytest.approx(0.3)
+    assert model.other_output_tokens == 900.0
+
+
 async def test_a_frozen_one_goes_by_it_alone() -> None:
     stand = Stand(Settings(FROZEN, 1.0, known={"a": SERVER_MODEL}))
     stand.answer()
