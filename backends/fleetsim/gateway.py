@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from backends.fleetsim.model import Model
     from backends.fleetsim.request import Request
-    from backends.fleetsim.view import View
+    from backends.fleetsim.view import Plans, View
     from gateway.core.classify import Classification
     from gateway.core.features import Features
     from gateway.core.fleet import Backend
-    from gateway.core.plan import Plan, Wanted
+    from gateway.core.plan import Plan
     from gateway.core.policy import Policy
     from gateway.core.predict import ServerModel
 
@@ -40,14 +40,6 @@ LEAST_STEPS: Final = 20
 
 PLAN_SECONDS: Final = 5.0
 """How often the planner is asked."""
-
-
-class Plans(Protocol):
-    """Who assigns servers to service classes, as :class:`gateway.runtime.planner.Planner` does."""
-
-    def plan(self, kinds: Sequence[Kind], wanted: Sequence[Wanted], now: float) -> Plan:
-        """The plan for now; ``ValueError`` where there is nothing to plan."""
-        ...
 
 
 @dataclass(slots=True)

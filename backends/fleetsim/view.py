@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from backends.fleetsim.model import Model
     from backends.fleetsim.request import Request
+    from gateway.core.plan import Kind, Plan, Wanted
 
 NOWHERE: Final = -1
 """The router has no server for the request."""
@@ -116,6 +117,14 @@ class Router(Protocol):
             view: The fleet.
             now: Seconds.
         """
+        ...
+
+
+class Plans(Protocol):
+    """Who assigns servers to service classes, as :class:`gateway.runtime.planner.Planner` does."""
+
+    def plan(self, kinds: Sequence[Kind], wanted: Sequence[Wanted], now: float) -> Plan:
+        """The plan for now; ``ValueError`` where there is nothing to plan."""
         ...
 
 

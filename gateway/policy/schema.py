@@ -167,7 +167,7 @@ class RouteSection(Section):
 class DefaultsSection(Section):
     """What routes inherit where they do not say otherwise."""
 
-    score: Score = Field(default={"preference": 1.0, "load": 4.0}, description=_SCORE)
+    score: Score = Field(default={"preference": 1.0, "load": 128.0}, description=_SCORE)
     baseline_share: Share = Field(default=0.0, description=_BASELINE_SHARE)
     max_attempts: Count = Field(default=3, description=_MAX_ATTEMPTS)
 

@@ -81,8 +81,8 @@ def test_the_text_says_where_and_why() -> None:
 def test_load_makes_it_spill_over() -> None:
     hint = ("--prompt", "hi", "--header", "X-Specroute-Workload: math")
     assert told(*hint)["backend"] == "gemma31-dflash7"
-    assert told(*hint, "--in-flight", "gemma31-dflash7=3")["backend"] == "gemma31-dflash7"
-    assert told(*hint, "--in-flight", "gemma31-dflash7=5")["backend"] == "gemma31-dspark7"
+    assert told(*hint, "--in-flight", "gemma31-dflash7=1")["backend"] == "gemma31-dflash7"
+    assert told(*hint, "--in-flight", "gemma31-dflash7=3")["backend"] == "gemma31-dspark7"
     assert told(*hint, "--in-flight", "gemma31-d*=9")["backend"] == "gemma31-mtp4"
 
 

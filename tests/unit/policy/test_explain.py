@@ -109,7 +109,7 @@ def test_a_decision_is_told_from_the_request_to_the_costs(config: Config) -> Non
     ]
     assert [(part.scorer, part.value, part.weight, part.words) for part in told.candidates[1].parts] == [
         ("preference", 1.0, 1.0, "second choice"),
-        ("load", 0.0, 4.0, "idle"),
+        ("load", 0.0, 128.0, "idle"),
     ]
     assert told.max_attempts == 3
     assert [(one.backend, one.reason) for one in told.rejected] == [("base", reasons.NOT_PREFERRED)]
@@ -142,7 +142,7 @@ def test_load_shows_in_the_costs_and_moves_the_request(config: Config) -> None:
     told = explained(config, request(), snapshot=with_load(config, fast=5))
     assert [one.backend for one in told.candidates] == ["short", "fast"]
     assert told.candidates[1].words == (
-        "cost 2.00 = 1 * preference 0.00 (first choice) + 4 * load 0.50 (at 50% of its in-flight limit); "
+        "cost 64.00 = 1 * preference 0.00 (first choice) + 128 * load 0.50 (at 50% of its in-flight limit); "
         "dflash, 7 draft tokens"
     )
     full = explained(config, request(), snapshot=with_load(config, fast=10))
