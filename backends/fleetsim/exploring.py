@@ -46,13 +46,14 @@ class Exploring:
     def __init__(self, settings: Learning, stale_after: float, models: Sequence[Model]) -> None:
         self.purse = Purse()
         self._settings = settings
+        self._counts = bool(settings.explore or settings.floor)
         self._stale_after = stale_after
         self._most = KNEE * sum(model.max_sequences for model in models)
         self._tried: dict[int, Chosen] = {}
 
     def guide(self, plan: Mapping[str, Plan], view: View) -> Guide:
         """What the next decision goes by."""
-        if not self._settings.explore:
+        if not self._counts:
             return Guide(plan=plan)
         calm = sum(view.in_flight) < self._most
         explorable = self.purse.explorable() if calm else frozenset[tuple[str, str]]()
@@ -61,7 +62,7 @@ class Exploring:
     def decided(self, chosen: Chosen, *, baseline: bool) -> None:
         """Count a decision, and whether it sends the request to a server without a draft."""
         settings, decision = self._settings, chosen.decision
-        if not settings.explore:
+        if not self._counts:
             return
         explored = decision.reason == reasons.EXPLORES
         self.purse.decided(
