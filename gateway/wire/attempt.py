@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.features import GENERATING
 from gateway.core.outcome import Attempt
 from gateway.runtime import clock
-from gateway.wire import errors
+from gateway.wire import errors, gathering
 from gateway.wire import headers as names
 from gateway.wire.chunks import decode, is_object
+from gateway.wire.endings import has_ended
 from gateway.wire.patience import Patience
 from gateway.wire.plan import Answer
 from gateway.wire.pouring import KeptBackError, pour
@@ -41,9 +43,6 @@ BUSY_STATUSES: Final = frozenset({429, 503})
 
 OWN_SHARE: Final = 0.9
 """Share of its time without which no backend is blamed for its silence: others took the rest of it."""
-
-CHOOSING: Final = frozenset({"chat", "completions"})
-"""Endpoints whose answers are made of choices."""
 
 STATUSES: Final = range(200, 600)
 """Those that an answer may have; interim ones are no answers."""
@@ -154,11 +153,14 @@ class Trial:
             if self.phase == "connect":
                 self.phase = error.phase
             self.error = error.error
-        if self.error and self.tap.done and self._has_all:
-            # Whatever became of the connection after the end of the answer takes nothing from it.
-            self._complete()
-            self.error = self.reading.error
-            await self._client.close()
+        if self.error and self._has_all:
+            tail = self.tap.end(broken=True)
+            if self.tap.done or self.reading.error:
+                # Whatever became of the connection after the end of the answer, or after the server itself
+                # told of its failure, takes nothing from it.
+                self._complete()
+                self.error = self.reading.error
+                await self._client.close(tail if self.tap.done else b"")
 
     def _had_its_time(self) -> bool:
         """Whether the backend had nearly as long as if the request had been sent to it at once."""
@@ -192,7 +194,7 @@ class Trial:
         if encoded and self._client.started:
             raise UpstreamError("headers", "protocol", "a compressed answer to a stream that has begun")
         if response.status >= 400:
-            body = await self._whole(response, patience, ERROR_LIMIT)
+            body = await gathering.whole(response, ERROR_LIMIT, partial(self._arrived, patience))
             self.held = Answer(response.status, response.headers, body)
             self.error = f"status:{response.status}"
             if response.status in BUSY_STATUSES:
@@ -208,7 +210,9 @@ class Trial:
     async def _other(self, response: UpstreamResponse, patience: Patience, content_type: bytes) -> None:
         """Pass on what is no stream of events."""
         if self._prompted and (response.status >= 300 or not content_type.startswith(_ANSWERS)):
-            self._hold(response, await self._whole(response, patience, ANSWER_LIMIT))
+            self._hold(
+                response, await gathering.whole(response, ANSWER_LIMIT, partial(self._arrived, patience))
+            )
         elif content_type.startswith(_ANSWERS[0]):
             await self._document(response, patience)
         else:
@@ -221,20 +225,9 @@ class Trial:
         patience.last = now
         return now
 
-    async def _whole(self, response: UpstreamResponse, patience: Patience, limit: int) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        async for chunk in response.body():
-            self._arrived(patience)
-            size += len(chunk)
-            if size > limit:
-                raise UpstreamError("first_byte", "too_large", f"more than {limit} bytes")
-            parts.append(chunk)
-        return b"".join(parts)
-
     async def _document(self, response: UpstreamResponse, patience: Patience) -> None:
         """Pass on a JSON answer whole, so that until its end another backend can still give it."""
-        body = await self._whole(response, patience, ANSWER_LIMIT)
+        body = await gathering.whole(response, ANSWER_LIMIT, partial(self._arrived, patience))
         if (read := decode(body)) is not None:
             self.reading.take_whole(read, body)
         elif self._prompted and names.first(response.headers, _ENCODING) is None and not is_object(body):
@@ -264,10 +257,11 @@ class Trial:
         client.streams()
         async for chunk in response.body():
             data = tap.feed(chunk, self._arrived(patience))
-            if not client.delivered and tap.reading.error and not tap.reading.events:
-                body = data + errors.event(tap.error) if tap.error else data
-                self.held = Answer(response.status, response.headers, body)
-                self.error = tap.reading.error
+            if self._begins_with_error:
+                self._refused(
+                    response,
+                    data + await gathering.rest(response, tap, ERROR_LIMIT, partial(self._arrived, patience)),
+                )
                 return
             if data:
                 await self._give(response, data)
@@ -282,14 +276,28 @@ class Trial:
                     return
                 break
         tail = tap.end()
-        if not (self._ended() and (client.delivered or tail)):
+        if self._begins_with_error:
+            self._refused(response, tail)
+            return
+        if not (has_ended(self._plan, tap) and (client.delivered or tail)):
             self.error = "ended_early"
             return
-        if tail:
+        if tail and not tap.cut:
             await self._give(response, tail)
         self._complete()
         self.error = tap.reading.error
         await client.finish()
+
+    @property
+    def _begins_with_error(self) -> bool:
+        reading = self.tap.reading
+        return bool(reading.error) and not reading.events and not self._client.delivered
+
+    def _refused(self, response: UpstreamResponse, said: bytes) -> None:
+        """Keep a stream that begins with an error, for want of a better one."""
+        told = errors.event(self.tap.error) if self.tap.error else b""
+        self.held = Answer(response.status, response.headers, said + told)
+        self.error = self.tap.reading.error
 
     async def _give(self, response: UpstreamResponse, data: bytes) -> None:
         """Pass on events, or comments, after which another backend may still answer."""
@@ -300,14 +308,6 @@ class Trial:
             await client.deliver(data, between_events=tap.between_events)
         else:
             await client.write(data)
-
-    def _ended(self) -> bool:
-        """Whether a stream that brings no more has come to its end. Some servers send no ``[DONE]``."""
-        plan, reading = self._plan, self.reading
-        if self.tap.done or reading.error or plan.endpoint not in GENERATING:
-            return True
-        counted = reading.usage.output_tokens is not None or not plan.usage
-        return plan.endpoint in CHOOSING and len(reading.finished) >= plan.choices and counted
 
     def _complete(self) -> None:
         self.phase = "done"

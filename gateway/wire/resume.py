@@ -12,7 +12,7 @@ from gateway.core.resume import COPIED, obstacle, obstacle_in
 from gateway.runtime.foreign import UNREADABLE
 from gateway.wire import headers as names
 from gateway.wire.chunks import decode, error_class
-from gateway.wire.sse import BORDER, Held, event_data
+from gateway.wire.sse import BORDER, DONE, Held, event_data
 from gateway.wire.upstream import UpstreamError
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Splice:
         error: Data of an error event that was kept back.
     """
 
+    cut = False  # what has no end is never given out
+
     __slots__ = ("_chat", "_held", "_new", "_strip_usage", "_tape", "done", "error", "reading")
 
     def __init__(self, tape: Tape, reading: Reading, *, strip_usage: bool) -> None:
@@ -97,14 +99,15 @@ class Splice:
         self._held.hold(data[start:])
         return b"".join(given)
 
-    def end(self) -> bytes:
-        """Nothing is held back that could be given out."""
-        return b""
+    def end(self, *, broken: bool = False) -> bytes:  # noqa: ARG002 - as StreamTap's
+        """``[DONE]``, if that is held back when the stream ends: whatever else has no border was cut off."""
+        rest = event_data(self._held.take())
+        return self._event(rest, 0.0) if rest == DONE else b""
 
     def _event(self, data: bytes, now: float) -> bytes:
         if self.error:  # what follows an error is kept back with it, [DONE] above all
             return b""
-        if data == b"[DONE]":
+        if data == DONE:
             self.done = True
             return b"data: [DONE]\n\n"
         body = decode(data) if data else None

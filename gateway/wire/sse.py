@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from gateway.runtime import clock
 from gateway.wire import blocks
 from gateway.wire.alike import Alike
 from gateway.wire.chunks import carries_token, decode
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from gateway.wire.chunks import Body
     from gateway.wire.reading import Reading
     from gateway.wire.tape import Tape
+
+DONE: Final = b"[DONE]"
+"""Data of the event with which answers made of choices end."""
 
 BORDER: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 """Where an event ends."""
@@ -91,10 +95,11 @@ class StreamTap(Alike):
 
     Attributes:
         done: Whether ``[DONE]`` was seen, or the event with which streams of the endpoint end.
+        cut: Whether the stream ended within an event.
         error: Data of an error event that was kept back, so that another backend may go on instead.
     """
 
-    __slots__ = ("_held", "_last", "_strip_usage", "_tape", "_whole", "done", "error")
+    __slots__ = ("_held", "_last", "_strip_usage", "_tape", "_whole", "cut", "done", "error")
 
     def __init__(self, reading: Reading, *, strip_usage: bool, tape: Tape | None = None) -> None:
         """Tap a stream.
@@ -108,6 +113,7 @@ class StreamTap(Alike):
         """
         super().__init__(reading)
         self.done = False
+        self.cut = False
         self.error = b""
         self._strip_usage = strip_usage
         self._tape = tape
@@ -151,9 +157,19 @@ class StreamTap(Alike):
         """Whether what was given out so far ends with an event."""
         return self._whole or not self._held
 
-    def end(self) -> bytes:
-        """Bytes still held back when the stream ends without a border."""
-        held, self._last = self._last + self._held.take(), b""
+    def end(self, *, broken: bool = False) -> bytes:
+        """Bytes still held back when the stream ends; an event that lacks but its border is read.
+
+        Args:
+            broken: The stream broke off, so that only ``[DONE]`` counts as whole.
+        """
+        rest = self._held.take()
+        # What a tape takes down must be what was delivered, border and all.
+        self.cut = not _can_be_read(rest, as_end=broken or self._tape is not None)
+        fate = _Fate.PASS if self.cut else self._event(rest, clock.monotonic())
+        held, self._last = self._last, b""
+        if fate is not _Fate.DROP:
+            held += rest
         return held if self._whole else b""
 
     def _event(self, event: bytes, now: float) -> _Fate:
@@ -163,7 +179,7 @@ class StreamTap(Alike):
             return _Fate.DROP if self.error else _Fate.PASS
         reading = self.reading
         reading.begun = True
-        if data == b"[DONE]":
+        if data == DONE:
             self.done = True
             return _Fate.PASS
         if (
@@ -217,6 +233,18 @@ class StreamTap(Alike):
                 reading.first_token_event(body, now)
             else:
                 reading.token_event(now)
+
+
+def _can_be_read(rest: bytes, *, as_end: bool) -> bool:
+    """Whether what came without a border is whole all the same.
+
+    Args:
+        rest: A part of an event, or a comment, or nothing.
+        as_end: Whether the only event that counts is the one that ends an answer.
+    """
+    if not (data := event_data(rest)):
+        return not rest.strip() or rest.startswith(b":")
+    return data == DONE or (not as_end and decode(data) is not None)
 
 
 def _signed(event: bytes, fingerprint: str | None) -> bytes:

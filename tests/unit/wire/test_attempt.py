@@ -6,6 +6,7 @@ import json
 import pytest
 
 from gateway.core.policy import Timeouts
+from gateway.wire import attempt, gathering
 from gateway.wire.upstream import UpstreamError
 from tests.relaying import Bench, body
 from tests.scripted import NEVER, Act, answer, stream
@@ -19,6 +20,7 @@ LAST = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"."},"finish_r
 OTHER = b'data: {"id":"c","choices":[{"index":1,"delta":{"content":"y"},"finish_reason":"stop"}]}\n\n'
 USAGE = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3}}\n\n'
 DONE = b"data: [DONE]\n\n"
+ERROR = b'data: {"error":{"message":"engine died","code":500}}\n\n'
 RESET = UpstreamError("headers", "reset", "scripted")
 
 DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0}\n\n'
@@ -82,7 +84,7 @@ async def test_an_answer_of_another_kind_is_not_put_into_a_stream_that_has_begun
     gate = asyncio.Event()
     bench = Bench(timeouts=Timeouts(keep_alive=0.01), a=[late(gate, act())], b=[stream(WORD, LAST, DONE)])
     assert await after_a_comment(bench, gate) == WORD + LAST + DONE
-    assert [attempt.error for attempt in bench.record.attempts] == ["protocol", ""]
+    assert [one.error for one in bench.record.attempts] == ["protocol", ""]
 
 
 STRANGE = pytest.mark.parametrize(
@@ -108,7 +110,7 @@ async def test_what_is_no_answer_to_a_prompt_is_a_fault_of_the_backend(act, want
     bench = Bench(a=[act()], b=[answer(b'{"choices":[]}')])
     client = await bench.talk(body(stream=wanted))
     assert (client.status, client.body) == (200, b'{"choices":[]}')
-    assert [attempt.error for attempt in bench.record.attempts] == ["protocol", ""]
+    assert [one.error for one in bench.record.attempts] == ["protocol", ""]
     assert bench.record.outcome.status == "ok"
 
 
@@ -189,7 +191,7 @@ async def test_a_status_that_is_none_is_a_fault_of_the_backend(status, wanted):
     )
     client = await bench.talk(body(stream=wanted))
     assert client.status == 200
-    assert [attempt.error for attempt in bench.record.attempts] == ["protocol", ""]
+    assert [one.error for one in bench.record.attempts] == ["protocol", ""]
 
 
 async def test_where_every_status_is_none_the_client_gets_one_all_the_same():
@@ -363,6 +365,106 @@ async def test_after_half_an_event_the_error_stands_on_lines_of_its_own(counts, 
     told = client.body.removeprefix(WORD).removeprefix(half + b"\n\n")
     assert json.loads(told.removeprefix(b"data: "))["error"]["code"] == "upstream_broken_off"
     assert (half + b"\n" in client.body) is counts
+
+
+@pytest.mark.parametrize(
+    "end", [[RESET], [NEVER], [b'data: {"id', RESET], []], ids=["breaks", "hangs", "half", "ends"]
+)
+@pytest.mark.parametrize(
+    ("path", "events"),
+    [
+        ("/v1/chat/completions", [WORD, ERROR]),
+        ("/v1/responses", [CREATED, PIECE, FAILED]),
+        ("/v1/messages", [DELTA, OVERLOADED]),
+    ],
+)
+async def test_a_server_that_tells_of_its_failure_and_breaks_off_is_not_told_of_again(path, events, end):
+    bench = Bench(a=[stream(*events, *end)], b=[], timeouts=Timeouts(idle=0.05))
+    client = await bench.talk(asked(), path=path)
+    assert b"upstream_broken_off" not in client.body
+    assert client.body.startswith(b"".join(events))
+    assert client.complete
+    assert bench.record.attempts[0].error == "error_event"
+    assert bench.record.outcome.status == "truncated"
+
+
+@pytest.mark.parametrize("border", [b"", b"\n", b"\r\n", b"\r"], ids=repr)
+@pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
+@pytest.mark.parametrize("counts", [True, False])
+async def test_the_end_of_an_answer_counts_without_the_lines_behind_it(border, end, counts):
+    events = [WORD, LAST, USAGE, DONE.rstrip() + border]
+    bench = Bench(a=[stream(*events, *end)])
+    client = await bench.talk(asked(stream_options={"include_usage": counts}))
+    assert client.body == b"".join(events if counts else [WORD, LAST, events[-1]])
+    assert client.complete
+    assert (bench.record.outcome.status, bench.record.attempts[0].phase) == ("ok", "done")
+
+
+@pytest.mark.parametrize("size", [1, 4, 20, len(USAGE) - 3])
+@pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
+async def test_a_part_of_the_usage_that_nobody_asked_for_is_an_end_too_early_and_not_passed_on(size, end):
+    bench = Bench(a=[stream(WORD, LAST, USAGE[:size], *end)])
+    client = await bench.talk()
+    assert client.body.startswith(WORD + b'data: {"error":')
+    assert len(errors_in(client.body)) == 1
+    assert bench.record.outcome.status == "truncated"
+
+
+@pytest.mark.parametrize("border", [b"", b"\n", b"\r\n"], ids=repr)
+async def test_usage_that_nobody_asked_for_is_left_out_without_the_lines_behind_it(border):
+    bench = Bench(a=[stream(WORD, LAST, USAGE.rstrip() + border)])
+    client = await bench.talk()
+    assert client.body == WORD + LAST
+    assert bench.record.outcome.status == "ok"
+    assert bench.record.outcome.usage.output_tokens == 3
+
+
+@pytest.mark.parametrize("cut", [b"dat", b"data: [DO", b'data: {"id"', b"event: x"])
+async def test_after_all_was_said_half_an_event_is_an_end_too_early(cut):
+    bench = Bench(a=[stream(WORD, LAST, USAGE, cut)])
+    client = await bench.talk(asked(stream_options={"include_usage": True}))
+    assert client.body.startswith(WORD + LAST + USAGE + cut + b"\n\ndata: {")
+    assert bench.record.outcome.error == "ended_early"
+
+
+@pytest.mark.parametrize("cut", [b": by", b"\n", b": bye\n"])
+async def test_after_all_was_said_half_a_comment_is_no_matter(cut):
+    bench = Bench(a=[stream(WORD, LAST, cut)])
+    client = await bench.talk()
+    assert client.body == WORD + LAST + cut
+    assert bench.record.outcome.status == "ok"
+
+
+@pytest.mark.parametrize(
+    "parts", [[ERROR, DONE], [ERROR + DONE], [ERROR[:9], ERROR[9:] + DONE[:3], DONE[3:]]]
+)
+@pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
+async def test_an_error_that_a_stream_begins_with_is_given_with_what_follows_however_it_comes(parts, end):
+    bench = Bench(a=[stream(*parts, *end)], max_attempts=1)
+    client = await bench.talk()
+    assert client.body == ERROR + DONE
+    assert bench.record.attempts[0].error == "error_event"
+
+
+async def test_who_begins_with_an_error_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(gathering, "REST_SECONDS", 0.01)
+    bench = Bench(a=[stream(ERROR, NEVER)], b=[stream(WORD, LAST, DONE)])
+    assert (await bench.talk()).body == WORD + LAST + DONE
+    bench = Bench(a=[stream(ERROR, NEVER)])
+    assert (await bench.talk()).body == ERROR
+
+
+async def test_of_what_follows_an_error_no_more_is_kept_than_of_any(monkeypatch):
+    monkeypatch.setattr(attempt, "ERROR_LIMIT", 100)
+    bench = Bench(a=[stream(ERROR, *[PING] * 50, NEVER)])
+    assert len((await bench.talk()).body) < len(ERROR) + 200
+
+
+@pytest.mark.parametrize("border", [b"", b"\n"], ids=repr)
+async def test_an_error_without_the_lines_behind_it_is_one(border):
+    bench = Bench(a=[stream(ERROR.rstrip() + border)], b=[stream(WORD, LAST, DONE)])
+    assert (await bench.talk()).body == WORD + LAST + DONE
+    assert [one.error for one in bench.record.attempts] == ["error_event", ""]
 
 
 HALF_FIRST = b'data: {"id":"c","obj'
