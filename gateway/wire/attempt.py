@@ -47,7 +47,9 @@ OWN_SHARE: Final = 0.9
 STATUSES: Final = range(200, 600)
 """Those that an answer may have; interim ones are no answers."""
 
-_ANSWERS: Final = (b"application/json", b"text/event-stream")
+_JSON: Final = b"application/json"
+_EVENTS: Final = b"text/event-stream"
+_ANSWERS: Final = frozenset({_JSON, _EVENTS})
 """Types of what servers answer to prompts; what stands before them may show a page, or lead elsewhere."""
 
 _ENCODING: Final = b"content-encoding"
@@ -189,7 +191,7 @@ class Trial:
         if response.status not in STATUSES:
             raise UpstreamError("headers", "protocol", f"status {response.status}")
         fields = dict(reversed(response.headers))
-        content_type = fields.get(b"content-type", b"").lower()
+        content_type = names.media_type(fields.get(b"content-type", b""))
         encoded = fields.get(_ENCODING, b"identity") != b"identity"
         if encoded and self._client.started:
             raise UpstreamError("headers", "protocol", "a compressed answer to a stream that has begun")
@@ -199,7 +201,7 @@ class Trial:
             self.error = f"status:{response.status}"
             if response.status in BUSY_STATUSES:
                 self._retry_after = names.retry_after(response.headers, clock.unix_ns() / 1e9)
-        elif content_type.startswith(_ANSWERS[1]) and not (encoded or self._client.bare):
+        elif content_type == _EVENTS and not (encoded or self._client.bare):
             await self._stream(response, patience)
         elif self._client.started:
             raise UpstreamError("headers", "protocol", f"{content_type!r} to a stream that has begun")
@@ -209,11 +211,11 @@ class Trial:
 
     async def _other(self, response: UpstreamResponse, patience: Patience, content_type: bytes) -> None:
         """Pass on what is no stream of events."""
-        if self._prompted and (response.status >= 300 or not content_type.startswith(_ANSWERS)):
+        if self._prompted and (response.status >= 300 or content_type not in _ANSWERS):
             self._hold(
                 response, await gathering.whole(response, ANSWER_LIMIT, partial(self._arrived, patience))
             )
-        elif content_type.startswith(_ANSWERS[0]):
+        elif content_type == _JSON:
             await self._document(response, patience)
         else:
             await self._flow(response, patience)

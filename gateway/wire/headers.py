@@ -102,6 +102,11 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     return None
 
 
+def media_type(value: bytes) -> bytes:
+    """Type and subtype of a content type, in lower case, without parameters."""
+    return value.partition(b";")[0].strip().lower()
+
+
 def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float) -> float | None:
     """Seconds that an answer asks to wait; None where it says nothing intelligible.
 

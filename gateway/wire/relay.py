@@ -17,6 +17,7 @@ from gateway.core.labels import without_suffix
 from gateway.runtime import clock
 from gateway.runtime.alarms import Alarms
 from gateway.wire import errors, forms, inbound
+from gateway.wire import headers as names
 from gateway.wire.body import UneditableError
 from gateway.wire.client import Client
 from gateway.wire.endpoints import endpoint_of
@@ -280,7 +281,7 @@ def _received(exchange: Exchange, body: bytes) -> tuple[RequestView | inbound.Ma
     """
     headers, path = exchange.fields, exchange.target.partition("?")[0]
     content_type = headers.get(b"content-type", b"")
-    if exchange.endpoint in GENERATING or content_type.startswith(b"application/json"):
+    if exchange.endpoint in GENERATING or names.media_type(content_type) == b"application/json":
         seen, whole = inbound.received(exchange.endpoint, body, headers, path)
         if exchange.endpoint in GENERATING or not isinstance(seen, inbound.Malformed):
             return seen, whole

@@ -228,8 +228,8 @@ class Continuation:
         room = await ask("/tokenize", {"model": self.backend.served_model, "prompt": ""}, _Room)
         body = self._request(room.max_model_len)
         response = await self.upstream.send(replace(request, body=body), connect_timeout)
-        content_type = names.first(response.headers, b"content-type") or b""
-        if response.status < 400 and not content_type.startswith(b"text/event-stream"):
+        content_type = names.media_type(names.first(response.headers, b"content-type") or b"")
+        if response.status < 400 and content_type != b"text/event-stream":
             await response.close()
             raise UpstreamError("headers", "protocol", f"a stream was asked for, not {content_type!r}")
         return response

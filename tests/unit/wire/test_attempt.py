@@ -467,6 +467,18 @@ async def test_an_error_without_the_lines_behind_it_is_one(border):
     assert [one.error for one in bench.record.attempts] == ["error_event", ""]
 
 
+@pytest.mark.parametrize("kind", [b"application/jsonl", b"application/json-seq", b"text/event-streams"])
+async def test_types_that_begin_alike_are_others(kind):
+    gate = asyncio.Event()
+    act = Act(headers=[(b"content-type", kind)], body=[b'{"a":1}\n', gate, b'{"a":2}\n'])
+    bench = Bench(a=[act])
+    client = bench.open(b"{}", path="/v1/some/other")
+    await client.until(lambda it: it.body == b'{"a":1}\n')
+    gate.set()
+    await client.end()
+    assert client.body == b'{"a":1}\n{"a":2}\n'
+
+
 HALF_FIRST = b'data: {"id":"c","obj'
 
 

@@ -747,3 +747,18 @@ async def test_half_a_surrogate_pair_reaches_no_backend(asked):
         assert {request.body for request in bench.upstream.requests} == {
             given.replace(rb"\ud83d", rb"\ufffd")
         }
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        (b"application/json", b'{"model":"m"}'),
+        (b"Application/JSON ; charset=utf-8", b'{"model":"m"}'),
+        (b"application/jsonl", b'{"model": "target"}'),
+        (b"application/json-seq", b'{"model": "target"}'),
+    ],
+)
+async def test_only_what_is_json_is_read_where_nothing_must_be(kind, sent):
+    bench = Bench(a=[answer()])
+    await bench.talk(b'{"model": "target"}', path="/v1/embeddings", headers=[(b"content-type", kind)])
+    assert bench.upstream.requests[0].body == sent
