@@ -7,7 +7,8 @@ from email.parser import BytesHeaderParser
 from typing import Final
 
 _BOUNDARY: Final = re.compile(
-    rb'^multipart/form-data\s*;(?:.*;)?\s*boundary="?([^";\s]{1,200})"?', re.IGNORECASE | re.DOTALL
+    rb'^multipart/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{0,199}[^"\s])"|([^";\s]{1,200}))',
+    re.IGNORECASE | re.DOTALL,
 )
 _PARTS: Final = 256
 _HEAD_BYTES: Final = 4096
@@ -50,7 +51,7 @@ def _span(body: bytes, content_type: bytes) -> tuple[int, int] | None:
     found = _BOUNDARY.match(content_type)
     if found is None:
         return None
-    border = b"--" + found[1]
+    border = b"--" + (found[1] or found[2])
     at = 0 if body.startswith(border) else body.find(b"\r\n" + border) + 2
     if not body.startswith(border, at):
         return None

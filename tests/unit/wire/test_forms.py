@@ -57,6 +57,16 @@ def test_a_file_of_that_name_is_no_model() -> None:
     assert forms.model(head + named, kind) == "m"
 
 
+@pytest.mark.parametrize("boundary", ["a b", "a'()+_,-./:=? b", "a:b", "x"])
+def test_every_boundary_that_is_legal_between_quotes_is_read(boundary: str) -> None:
+    """RFC 2046, 5.1.1: all these may stand in one, and a space must not end it."""
+    kind = f'multipart/form-data; charset=utf-8; boundary="{boundary}"'.encode()
+    head = 'content-disposition: form-data; name="model"'
+    body = f"--{boundary}\r\n{head}\r\n\r\nm\r\n--{boundary}--\r\n".encode()
+    assert forms.model(body, kind) == "m"
+    assert forms.with_model(body, kind, "other") == body.replace(b"\r\nm\r\n", b"\r\nother\r\n")
+
+
 def test_odd_but_legal_forms_are_read() -> None:
     body = b"pre\r\n--a b\r\nX: 1\r\ncontent-disposition: form-data;name=model\r\n\r\nm\r\n--a b--\r\n"
     assert (
