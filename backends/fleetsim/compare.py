@@ -9,7 +9,6 @@ import numpy as np
 
 from backends.fleetsim import fluid
 from backends.fleetsim.beliefs import ENDLESS, policy
-from backends.fleetsim.catalogue import engine
 from backends.fleetsim.fleet import simulate
 from backends.fleetsim.gateway import GatewayRouter
 from gateway.core.policy import Learning, WeightedScorer
@@ -44,11 +43,11 @@ class Result:
             answered.
         p99: The same, 99th percentile.
         first: Seconds to the first token, mean.
-        answered: Requests answered, over the whole run.
-        failed: Requests refused, turned away or broken off, over the whole run.
+        answered: Requests that arrived in the window and were answered, until the end of the drain.
+        failed: Requests that arrived in the window and were refused, turned away or broken off.
         waiting: Requests still held in the gateway at the end.
         preemptions: Over the whole run.
-        shares: Share of the answers that each server gave, in the order of the fleet.
+        shares: Share of the answers since the window began that each server gave, in the order of the fleet.
         kept: Sources with limits.
     """
 
@@ -98,8 +97,8 @@ def run(
         mean=float(waited.mean()) if len(waited) else 0.0,
         p99=float(np.percentile(waited, 99)) if len(waited) else 0.0,
         first=float(np.mean([row.first - row.arrived for row in arrived])) if arrived else 0.0,
-        answered=log.answered(),
-        failed=len(log.rows) - log.answered(),
+        answered=len(arrived),
+        failed=log.failed(),
         waiting=log.late,
         preemptions=log.preemptions,
         shares=tuple(log.shares(len(setup.models))),
@@ -130,19 +129,22 @@ def _share(setup: Setup, log: Log) -> float | None:
     return log.tokens_per_second() / best.tokens_per_second
 
 
-def alternatives(setup: Setup, *, drafts: bool) -> list[tuple[str, Setup]]:
+def alternatives(setup: Setup, baseline: Model, *, drafts: bool) -> list[tuple[str, Setup]]:
     """The same number of servers of one configuration: the fleets that this one must beat.
+
+    The same servers fall and slow down; none changes what it runs.
 
     Args:
         setup: What is simulated.
+        baseline: What a server without a draft runs.
         drafts: Each configuration of the fleet; if not, servers without a draft alone.
     """
     count = len(setup.models)
-    first = setup.models[0]
-    kinds = {("none", 0): engine(first.target, "none", 0)}
+    events = [event for event in setup.events if event.model is None]
+    kinds = {("none", 0): baseline}
     if drafts:
         kinds |= {(model.method, model.draft_tokens): model for model in setup.models}
     return [
-        (f"{count} x {model.name}", replace(setup, models=[model] * count, events=()))
+        (f"{count} x {model.name}", replace(setup, models=[model] * count, events=events))
         for model in kinds.values()
     ]

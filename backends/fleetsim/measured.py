@@ -150,6 +150,10 @@ class Log:
         total = sum(counts) or 1
         return [count / total for count in counts]
 
+    def failed(self) -> int:
+        """Requests that arrived in the window and were refused, turned away or broken off."""
+        return sum(self.start <= row.arrived < self.end and row.ending != DONE for row in self.rows)
+
     def answered(self) -> int:
         """Requests that were answered to the end, over the whole run."""
         return sum(row.ending == DONE for row in self.rows)

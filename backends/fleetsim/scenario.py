@@ -40,6 +40,31 @@ def number(text: str, name: str) -> float:
     return value
 
 
+LONGEST: Final = 604_800.0
+"""Virtual seconds at most of anything: a week."""
+
+MOST_CLIENTS: Final = 100_000.0
+MOST_RATE: Final = 10_000.0
+MOST_TURNS: Final = 10_000.0
+"""Beyond these this process would be what is measured."""
+
+_LEAST_LIMIT: Final = 1e-6
+"""Seconds; nothing keeps a limit of 0."""
+
+_LEAST_PERIOD: Final = 1.0
+
+
+def within(value: float, name: str, least: float, most: float) -> float:
+    """A number in a range, both ends included.
+
+    Raises:
+        ScenarioError: It is outside, or none.
+    """
+    if not least <= value <= most:
+        raise ScenarioError(f"{name} {value:g}: give a number from {least:g} to {most:,.15g}")
+    return value
+
+
 def shares(text: str) -> Mapping[str, float]:
     """Shares of workloads: the name of a mix, a workload, or ``math=2,code=1``.
 
@@ -69,21 +94,25 @@ def mix(texts: Sequence[str], every: float) -> Mix:
     return Mix(tuple((length, shares(text)) for text in texts))
 
 
-def steps(text: str, name: str) -> Steps:
+def steps(text: str, name: str, *, most: float = math.inf) -> Steps:
     """A number, or one that changes: ``8``, ``0:8,60:96``, with ``/120`` at the end to start anew.
 
     Raises:
-        ScenarioError: It is neither.
+        ScenarioError: It is neither, or above ``most``.
     """
     values, _, period = text.partition("/")
     found = []
     for part in values.split(","):
         at, colon, value = part.rpartition(":")
-        found.append((number(at, name) if colon else 0.0, number(value, name)))
+        wanted = within(number(value, name), name, 0.0, most)
+        found.append((number(at, name) if colon else 0.0, wanted))
     times = [at for at, _ in found]
     if times != sorted(set(times)) or times[0]:
         raise ScenarioError(f"{name} {text!r}: times begin with 0 and ascend, as in 0:8,60:96")
-    return Steps(tuple(found), number(period, name) if period else 0.0)
+    if not period:
+        return Steps(tuple(found))
+    shortest = max(_LEAST_PERIOD, times[-1])
+    return Steps(tuple(found), within(number(period, name), f"{name}: period", shortest, LONGEST))
 
 
 _KEYS: Final = ("name", "mix", "clients", "rate", "ttft", "tpot", "turns", "refused", "label_errors")
@@ -105,18 +134,23 @@ def source(text: str) -> Source:
         raise ScenarioError(f"source {text!r}: give either clients or rate")
     limits = None
     if "ttft" in given or "tpot" in given:
-        limits = Limits(*(number(given[key], key) if key in given else math.inf for key in ("ttft", "tpot")))
-    refused = number(given["refused"], "refused") if "refused" in given else 0.0
+        limits = Limits(*(_limit(given, key) for key in ("ttft", "tpot")))
+    refused = within(number(given.get("refused", "0"), "refused"), "refused", 0.0, 1.0)
+    label_errors = within(number(given.get("label_errors", "0"), "label_errors"), "label_errors", 0.0, 1.0)
     return Source(
         mix=mix([given.get("mix", "chat70")], math.inf),
-        clients=steps(given["clients"], "clients") if "clients" in given else None,
-        rate=steps(given["rate"], "rate") if "rate" in given else None,
+        clients=steps(given["clients"], "clients", most=MOST_CLIENTS) if "clients" in given else None,
+        rate=steps(given["rate"], "rate", most=MOST_RATE) if "rate" in given else None,
         name=given.get("name", "default"),
         limits=limits,
         refused_share=dict.fromkeys(WORKLOADS, refused) if refused else {},
-        label_errors=number(given.get("label_errors", "0"), "label_errors"),
-        turns=number(given.get("turns", "1"), "turns"),
+        label_errors=label_errors,
+        turns=within(number(given.get("turns", "1"), "turns"), "turns", 1.0, MOST_TURNS),
     )
+
+
+def _limit(given: Mapping[str, str], key: str) -> float:
+    return within(number(given[key], key), key, _LEAST_LIMIT, LONGEST) if key in given else math.inf
 
 
 def trace(text: str, file: str) -> list[Traced]:
@@ -136,6 +170,8 @@ def trace(text: str, file: str) -> list[Traced]:
                 f'{file}:{at}: write {{"at": seconds, "workload": one of {", ".join(WORKLOADS)}, '
                 f'"prompt_tokens": 1 or more, "output_tokens": 1 or more}}'
             ) from None
+    if not found:
+        raise ScenarioError(f"{file}: there is no request in it")
     return sorted(found, key=lambda one: one.at)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gateway.cli.files import load_backends, load_config, read_text, refuse
+from gateway.cli.scenes import Asked, limited, service_of, times, unmeasured
+from gateway.cli.scenes import sources as wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from backends.fleetsim.fleet import Setup
     from backends.fleetsim.gateway import GatewayRouter
     from backends.fleetsim.model import Model
-    from backends.fleetsim.traffic import Source
     from backends.fleetsim.view import Router
-    from gateway.core.classes import ServiceClass
     from gateway.core.fleet import Backend
     from gateway.core.policy import Policy
 
@@ -29,6 +28,9 @@ LIMITS_MISSED = 1
 """Exit code where a source with limits kept them for fewer than nine of ten requests."""
 
 KEPT = 0.9
+LEAST_SCRAPE = 0.01
+"""Virtual seconds; with shorter ones the scrapes would be all that is simulated."""
+
 OURS = "this policy"
 LEAST = "least requests"
 WIDTH = 100
@@ -56,7 +58,9 @@ def simulate(
             help="chat70, code60, rag, equal, or math=2,code=1; several take turns.", show_default="chat70"
         ),
     ] = None,
-    every: Annotated[float, typer.Option(help="Seconds of each --mix, where there are several.")] = 60.0,
+    every: Annotated[
+        float | None, typer.Option(help="Seconds of each --mix, where there are several.", show_default="60")
+    ] = None,
     clients: Annotated[
         str | None,
         typer.Option(
@@ -84,10 +88,17 @@ def simulate(
     target: Annotated[
         str | None, typer.Option(help="Target model, where the fleet has several.", show_default=False)
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Virtual seconds measured.", min=1.0)] = 180.0,
-    warm_up: Annotated[float, typer.Option(help="Virtual seconds before them.", min=0.0)] = 60.0,
-    label_errors: Annotated[float, typer.Option(help="Share of wrong labels.", min=0.0, max=1.0)] = 0.0,
-    scrape: Annotated[float, typer.Option(help="Seconds between scrapes; 0 for none.", min=0.0)] = 1.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Virtual seconds measured.", show_default="180, or to the end of the trace"),
+    ] = None,
+    warm_up: Annotated[
+        float | None, typer.Option(help="Virtual seconds before them.", show_default="60, or 0 with a trace")
+    ] = None,
+    label_errors: Annotated[
+        float | None, typer.Option(help="Share of wrong labels.", show_default="0")
+    ] = None,
+    scrape: Annotated[float, typer.Option(help="Seconds between scrapes; 0 for none.")] = 1.0,
     kv_limit: Annotated[bool, typer.Option("--kv-limit", help="Let a full KV cache preempt.")] = False,
     cache_tokens: Annotated[int, typer.Option(help="Prefix cache of each server, tokens.", min=0)] = 0,
     graph_tokens: Annotated[
@@ -117,42 +128,37 @@ def simulate(
     """
     from backends.fleetsim import scenario
     from backends.fleetsim.fleet import Setup
-    from backends.fleetsim.traffic import Source
 
     backends, rules = _files(fleet, policy, target)
-    models = _models(backends, graph_tokens)
+    kinds = [(one.target, one.method, one.draft_tokens) for one in backends]
+    *models, baseline = _models([*kinds, (backends[0].target, "none", 0)], graph_tokens)
     names = [backend.name for backend in backends]
     try:
-        sources = [scenario.source(text) for text in source or ()]
-        if clients is not None or rate is not None or not (sources or trace):
-            sources.append(
-                Source(
-                    scenario.mix(mix or ["chat70"], every),
-                    clients=scenario.steps(clients or str(16 * len(models)), "--clients")
-                    if rate is None
-                    else None,
-                    rate=None if rate is None else scenario.steps(rate, "--rate"),
-                    label_errors=label_errors,
-                )
-            )
-        happens = scenario.events(read_text(events), str(events), names, models) if events else []
         traced = scenario.trace(read_text(trace), str(trace)) if trace else []
+        asked = Asked(mix, every, clients, rate, source, label_errors)
+        sources = limited(wanted(asked, len(models), traced=bool(traced)), rules)
+        happens = scenario.events(read_text(events), str(events), names, models) if events else []
+        before, measured = times(warm_up, seconds, traced)
+        every_scrape = scenario.within(scrape, "--scrape", LEAST_SCRAPE if scrape else 0.0, scenario.LONGEST)
     except scenario.ScenarioError as error:
         refuse(str(error))
+    if unseen := unmeasured(traced, before, measured):
+        typer.echo(f"{trace}: {unseen} of {len(traced)} requests are not in the measured seconds", err=True)
     setup = Setup(
         models,
         sources,
-        warm_up=warm_up,
-        window=seconds,
-        drain=0.0 if sources and not any(one.rate for one in sources) else 60.0,
+        warm_up=before,
+        window=measured,
+        drain=60.0 if traced or any(one.rate for one in sources) else 0.0,
         seed=seed,
         events=happens,
-        scrape_seconds=scrape,
+        scrape_seconds=every_scrape,
         kv_limit=kv_limit,
         cache_tokens=cache_tokens,
         trace=traced,
     )
-    results = _run(setup, backends, _router(setup, backends, rules, sweep=sweep), alternatives=alternatives)
+    router = _router(setup, backends, rules, sweep=sweep)
+    results = _run(setup, backends, router, baseline, alternatives=alternatives)
     if as_json:
         typer.echo(json.dumps(_as_json(results, names), indent=2))
     else:
@@ -179,13 +185,14 @@ def _files(fleet: Path, policy: Path | None, target: str | None) -> tuple[list[B
     return [backend for backend in found if backend.target == target], rules
 
 
-def _models(backends: Sequence[Backend], graph_tokens: int) -> list[Model]:
+def _models(kinds: Sequence[tuple[str, str, int]], graph_tokens: int) -> list[Model]:
+    """Engines by target, method and N."""
     from backends.fleetsim import catalogue
     from backends.fleetsim.model import with_cliff
     from backends.sim.profiles import UnknownConfigurationError
 
     try:
-        made = [catalogue.engine(one.target, one.method, one.draft_tokens) for one in backends]
+        made = [catalogue.engine(*kind) for kind in kinds]
     except UnknownConfigurationError as error:
         refuse(str(error))
     return [with_cliff(model, graph_tokens, 1.4) for model in made] if graph_tokens else made
@@ -203,7 +210,7 @@ def _router(setup: Setup, backends: Sequence[Backend], rules: Policy | None, *, 
     if rules is not None:
         served = {alias: of for alias, of in rules.aliases.items() if of == backends[0].target}
         own = replace(rules, aliases=served or {ALIAS: backends[0].target})
-    services = [_service(source, own) for source in setup.sources]
+    services = [service_of(source, own) for source in setup.sources]
     return GatewayRouter(
         setup.models,
         own,
@@ -215,20 +222,8 @@ def _router(setup: Setup, backends: Sequence[Backend], rules: Policy | None, *, 
     )
 
 
-def _service(source: Source, policy: Policy) -> ServiceClass:
-    """The policy's class of the source's name, or else one with the source's limits."""
-    from gateway.core.classes import ServiceClass
-    from gateway.core.plan import Limits
-
-    known = next((one for one in policy.classes if one.name == source.name), None)
-    if known is not None or source.limits is None:
-        return known or ServiceClass(source.name)
-    given = (source.limits.ttft, source.limits.tpot)
-    return ServiceClass(source.name, limits=Limits(*(one if isfinite(one) else None for one in given)))
-
-
 def _run(
-    setup: Setup, backends: Sequence[Backend], router: GatewayRouter, *, alternatives: bool
+    setup: Setup, backends: Sequence[Backend], router: GatewayRouter, baseline: Model, *, alternatives: bool
 ) -> list[Result]:
     """The policy first, then what it is compared with."""
     from rich.console import Console
@@ -241,7 +236,7 @@ def _run(
         return compare.least_requests(one.models, one.seed, backends=fleet, queue=router.policy.queue)
 
     runs: list[tuple[str, Setup, Router]] = [(OURS, setup, router), (LEAST, setup, least(setup, backends))]
-    for name, other in compare.alternatives(setup, drafts=alternatives):
+    for name, other in compare.alternatives(setup, baseline, drafts=alternatives):
         fleet = [running(one, model) for one, model in zip(backends, other.models, strict=True)]
         runs.append((name, other, least(other, fleet)))
     with Progress(console=Console(stderr=True), transient=True) as progress:

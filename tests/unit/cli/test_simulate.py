@@ -97,9 +97,64 @@ def test_engines_can_be_given_limits(run):
     assert cliff["tokens_per_second"] < plain["tokens_per_second"]
 
 
+def test_a_trace_is_measured_whole(run):
+    lines = [
+        json.dumps({"at": at, "workload": "math", "prompt_tokens": 10, "output_tokens": 50})
+        for at in (0.0, 20.0, 400.0)
+    ]
+    trace = write(run, "t.jsonl", "\n".join(lines))
+    assert json.loads(run("--trace", trace, "--json").stdout)[0]["answered"] == 3
+    part = run("--trace", trace, "--json", "--seconds", "30")
+    assert json.loads(part.stdout)[0]["answered"] == 2
+    assert "1 of 3 requests are not in the measured seconds" in part.stderr
+    none = run("--trace", trace, "--warm-up", "500", "--seconds", "30")
+    assert none.exit_code == 2
+    assert "no request of the trace is in the measured seconds, 500 to 530; it goes to 400" in none.stderr
+
+
+def test_an_empty_trace_is_refused(run):
+    done = run("--trace", write(run, "t.jsonl", "\n"))
+    assert done.exit_code == 2
+    assert "there is no request in it" in done.stderr
+
+
+def test_limits_of_the_policys_classes_are_counted(run):
+    classes = "classes: [{name: interactive, tpot: 1ms}]\nlearning: {mode: auto}\n"
+    policy = write(run, "policy.yaml", POLICY + classes)
+    done = run("--policy", policy, "--source", "name=interactive;clients=4", "--json", *SHORT)
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)[0]["kept"] == {"interactive": 0.0}
+
+
+def test_servers_without_a_draft_have_the_same_graphs_and_faults(run):
+    write(run, "plain.yaml", "\n".join(FLEET.splitlines()[:-1]))
+    events = write(run, "e.yaml", "version: 1\nevents: [{at: 0, backend: plain, slow: 3}]\n")
+    usual = ("--clients", "24", "--json", *SHORT)
+    for extra in (("--graph-tokens", "4"), ("--events", events)):
+        done = json.loads(run(*usual, *extra, fleet="plain.yaml").stdout)
+        assert done[2]["name"] == "1 x none"
+        assert done[2]["gain"] == pytest.approx(0.0, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
+        (("--clients", "8", "--rate", "3"), "either --clients or --rate"),
+        (("--clients", "1e9"), "--clients 1e+09: give a number from 0 to 100,000"),
+        (("--clients", "8/1e-9"), "--clients: period 1e-09"),
+        (("--seconds", "inf"), "--seconds inf: give a number from 1 to 604,800"),
+        (("--seconds", "nan"), "--seconds nan"),
+        (("--warm-up", "-1"), "--warm-up -1"),
+        (("--scrape", "1e-9"), "--scrape 1e-09: give a number from 0.01"),
+        (("--mix", "chat70", "--mix", "code60", "--every", "0"), "--every 0: give a number from 0.1"),
+        (("--mix", "chat70", "--mix", "code60", "--every", "inf"), "--every inf"),
+        (("--label-errors", "5"), "--label-errors 5: give a number from 0 to 1"),
+        (("--source", "clients=8", "--label-errors", "0.1"), "--label-errors: changes nothing"),
+        (("--source", "clients=8", "--mix", "rag"), "--mix: changes nothing"),
+        (("--source", "clients=8;ttft=0"), "ttft 0: give a number from 1e-06"),
+        (("--source", "clients=8;label_errors=5"), "label_errors 5: give a number from 0 to 1"),
+        (("--source", "clients=8;refused=3"), "refused 3"),
+        (("--source", "clients=8;turns=0"), "turns 0: give a number from 1"),
         (("--mix", "poems"), "mixes and workloads"),
         (("--rate", "fast"), "--rate"),
         (("--source", "mix=rag"), "clients or rate"),

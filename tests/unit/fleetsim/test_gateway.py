@@ -203,9 +203,23 @@ def test_results_say_what_was_seen():
     assert sum(ran.shares) == pytest.approx(1.0)
     assert ran.answered > 0 == ran.failed
     assert ran.mean > ran.first > 0.0
-    (none,) = compare.alternatives(setup(), drafts=False)
+    (none,) = compare.alternatives(setup(), NONE, drafts=False)
     assert none[0] == "3 x none"
-    assert len(compare.alternatives(setup(), drafts=True)) == 3
+    assert len(compare.alternatives(setup(), NONE, drafts=True)) == 3
+
+
+def test_other_fleets_have_the_same_faults():
+    slow = Event(50.0, 0, "slow", factor=2.0)
+    happens = [slow, Event(60.0, 1, "replace", model=DFLASH)]
+    ((_, other),) = compare.alternatives(setup(events=happens), NONE, drafts=False)
+    assert other.events == [slow]
+    assert other.models == [NONE] * 3
+
+
+def test_answers_are_those_of_the_window():
+    rate = Source(constant(EQUAL), rate=steady(2.0))
+    ran = compare.run("", Setup(FLEET, [rate], warm_up=40.0, window=20.0, drain=60.0), learned())
+    assert ran.answered == pytest.approx(40, abs=20)
 
 
 def test_the_optimum_is_told_where_there_is_one():
