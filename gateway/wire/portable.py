@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
+from yarl import URL
 
 from gateway.runtime import tasks
+from gateway.wire.lean.request import split
+from gateway.wire.lean.response import HEAD_LIMIT
 from gateway.wire.upstream import CLOSE_SECONDS, KEEPALIVE_SECONDS, UpstreamError
 
 if TYPE_CHECKING:
@@ -18,11 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from gateway.wire.headers import Headers
-    from gateway.wire.upstream import Sent, Shortcut, Sink, UpstreamRequest
+    from gateway.wire.upstream import Shortcut, Sink, UpstreamRequest
 
 
-_SENT: Final[ContextVar[Sent]] = ContextVar("sent")
-"""Of the request that a task sends; the transport has no place for it."""
+_SENDING: Final[ContextVar[UpstreamRequest]] = ContextVar("sending")
+"""The request that a task sends: the transport has no place for all of it."""
+
+_HEADERS: Final = 1_000
+"""Most headers of an answer, trailers included."""
 
 
 class HttpxUpstream:
@@ -46,7 +52,7 @@ class HttpxUpstream:
             content=request.body,
             extensions={"timeout": {"connect": connect_timeout}},
         )
-        _SENT.set(request.sent)
+        _SENDING.set(request)
         try:
             response = await self._transport.handle_async_request(outgoing)
         except (httpx.TransportError, aiohttp.ClientError) as error:
@@ -104,7 +110,22 @@ class HttpxResponse:
 
 
 async def _tell(*_: object) -> None:
-    _SENT.get().done = True
+    _SENDING.get().sent.done = True
+
+
+async def _as_it_is(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Ask for the very target, in which dots were resolved and escapes written otherwise on its way here.
+
+    Raises:
+        ServerDisconnectedError: It broke, and aiohttp would ask once more for what may not be repeated.
+    """
+    sending = _SENDING.get()
+    if sending.sent.done and not sending.repeatable:
+        raise aiohttp.ServerDisconnectedError
+    request.url = URL("".join(split(sending.url)), encoded=True)
+    return await send(request)
 
 
 def _session(tls: ssl.SSLContext | None, keepalive: float) -> aiohttp.ClientSession:
@@ -112,6 +133,10 @@ def _session(tls: ssl.SSLContext | None, keepalive: float) -> aiohttp.ClientSess
     trace.on_request_headers_sent.append(_tell)
     return aiohttp.ClientSession(
         trace_configs=[trace],
+        middlewares=(_as_it_is,),
+        max_line_size=HEAD_LIMIT,
+        max_field_size=HEAD_LIMIT,
+        max_headers=_HEADERS,
         connector=aiohttp.TCPConnector(limit=0, ssl=tls or True, keepalive_timeout=keepalive),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),

@@ -1,7 +1,6 @@
 import asyncio
 import logging
 import ssl
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,20 +102,6 @@ async def test_a_connection_that_breaks_long_after_the_request_is_not_replaced(u
         monkeypatch.setattr(pool, "RACE_SECONDS", -1.0)
         assert await failure(upstream.send(post(url), 1.0)) == ("sent", "reset")
         assert server.connections == 1
-
-
-async def test_no_connection_is_replaced_for_what_may_not_be_repeated(upstream):
-    async def script(_, writer):
-        if server.requests[1:]:
-            return False
-        writer.write(OK)
-        return True
-
-    async with serving(script) as (server, url):
-        await ask(upstream, url)
-        once = replace(post(url), repeatable=False)
-        assert await failure(upstream.send(once, 1.0)) == ("sent", "reset")
-        assert (server.connections, len(server.requests)) == (1, 2)
 
 
 async def test_a_closed_pool_replaces_nothing(upstream):
