@@ -12,6 +12,7 @@ from gateway.core.resume import COPIED, obstacle, obstacle_in
 from gateway.runtime.foreign import UNREADABLE
 from gateway.wire import headers as names
 from gateway.wire.chunks import decode, error_class
+from gateway.wire.crowds import crowded
 from gateway.wire.sse import BORDER, DONE, Held, event_data
 from gateway.wire.upstream import UpstreamError
 
@@ -39,7 +40,7 @@ _COMPLETION_TOKENS: Final = 16
 
 def may_go_on(features: Features, body: bytes) -> bool:
     """Whether another backend could go on with the answer to this request so that nobody sees the seam."""
-    if obstacle(features) is not None:
+    if obstacle(features) is not None or crowded(body):  # a crowd is not taken apart, which takes seconds
         return False
     try:
         return obstacle_in(_WHOLE.decode(body)) is None

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.wire.halves import replaced
 from gateway.wire.inbound import Malformed, received, view
@@ -60,3 +62,17 @@ def test_a_body_without_half_a_pair_goes_on_as_it_came() -> None:
 def test_a_body_that_is_wrong_besides_stays_malformed() -> None:
     assert isinstance(view("chat", request(r"\ud800") + b"x", {}), Malformed)
     assert isinstance(view("chat", request(r"\ud80"), {}), Malformed)
+
+
+PIECES = st.sampled_from(
+    [r"\ud83d", r"\uDE00", r"\ude00", r"\uD83D", r"\\", r"\n", r"\u0041", "x", "u", "d83d", r"\""]
+)
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_halves_are_told_from_pairs_and_from_escaped_backslashes(pieces: list[str]) -> None:
+    body = f'{{"a": "{"".join(pieces)}"}}'.encode()
+    read = json.loads(body)["a"]
+    assert json.loads(replaced(body))["a"] == read.encode("utf-16", "surrogatepass").decode(
+        "utf-16", "replace"
+    )

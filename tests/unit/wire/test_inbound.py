@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -456,3 +457,26 @@ def test_a_strange_message_costs_none_of_the_others() -> None:
     seen = view("chat", json.dumps(strange).encode(), {})
     assert isinstance(seen, RequestView)
     assert [turn.text for turn in seen.turns] == ["hi"]
+
+
+@pytest.mark.parametrize("field", ["stream", "max_tokens", "temperature", "n", "previous_response_id"])
+@pytest.mark.parametrize(
+    "strange", [[[1]] * 50_000, {str(at): [] for at in range(50_000)}], ids=["array", "object"]
+)
+def test_what_stands_where_a_plain_value_belongs_is_not_taken_apart(field: str, strange: object) -> None:
+    body = json.dumps({"model": "m", "messages": user("hi"), field: strange}).encode()
+    tracemalloc.start()
+    try:
+        seen = view("chat", body, {})
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(seen, RequestView)
+    assert (seen.stream, seen.max_tokens, seen.temperature, seen.n, seen.hints) == (
+        False,
+        None,
+        None,
+        1,
+        Hints(),
+    )
+    assert most < 4 * len(body)

@@ -3,7 +3,10 @@ import json
 
 import pytest
 
+from gateway.core.features import extract
 from gateway.core.policy import Resume, Timeouts
+from gateway.wire.inbound import view
+from gateway.wire.resume import may_go_on
 from gateway.wire.upstream import UpstreamError
 from tests.relaying import Bench, body
 from tests.scripted import NEVER, Act, answer, fails, stream
@@ -423,3 +426,11 @@ async def test_a_client_that_leaves_while_another_backend_goes_on_ends_that_too(
     await client.end()
     assert bench.record.outcome.status == "cancelled"
     assert bench.idle
+
+
+def test_a_body_of_more_than_is_read_one_by_one_is_not_gone_on_with():
+    asked = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    features = extract(view("chat", json.dumps(asked).encode(), {}))
+    for crowd, expected in ((10, True), (100_000, False)):
+        given = asked | {"metadata": {str(at): "x" for at in range(crowd)}}
+        assert may_go_on(features, json.dumps(given).encode()) is expected
