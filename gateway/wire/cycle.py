@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import httptools
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from gateway.wire.heads import OLD
 from gateway.wire.pipe import EXTENSION, Pipe
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def begun(protocol: LimitedProtocol) -> RequestResponseCycle:
         access_log=protocol.access_log,
         default_headers=protocol.server_state.default_headers,
         message_event=asyncio.Event(),
-        expect_100_continue=version != "1.0" and _asks_to_go_on(headers),
-        keep_alive=version != "1.0" and parser.should_keep_alive(),
+        expect_100_continue=version not in OLD and _asks_to_go_on(headers),
+        keep_alive=version not in OLD and parser.should_keep_alive(),
         on_response=protocol.on_response_complete,
     )
     extensions[EXTENSION] = Pipe(protocol, cycle)
@@ -64,7 +65,7 @@ def _target(url: bytes) -> tuple[bytes, bytes]:
         path, _, query = url.partition(b"?")
         return path, query
     parsed = httptools.parse_url(url)
-    return parsed.path, parsed.query or b""
+    return parsed.path or b"/", parsed.query or b""
 
 
 def _asks_to_go_on(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 CODING: Final = b"transfer-encoding"
 
+OLD: Final = frozenset({"0.9", "1.0"})
+"""Versions of HTTP whose clients know no chunks and no interim answers, and need not name a host."""
+
 _OVERHEAD: Final = 4
 """Bytes of a header line that are neither name nor value."""
 
@@ -73,3 +76,12 @@ class HeadReader(HttpToolsProtocol):
                 self.refusal = refusals.UNKNOWN_CODING
                 raise ValueError("a transfer encoding that is not known")
             self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The head has ended."""
+        self._progress = True
+        if self._head_open and not self._repeating:
+            hosts = [name for name, _ in self.headers].count(b"host")
+            if hosts > 1 or (hosts == 0 and self.parser.get_http_version() not in OLD):
+                self.refusal = refusals.HOSTS
+                raise ValueError("no host, or several")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from gateway.wire.heads import OLD
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -84,7 +86,7 @@ class Pipe:
             b"content-length" in dict(headers)
             or cycle.scope["method"] == "HEAD"
             or status in BODILESS
-            or cycle.scope["http_version"] == "1.0"
+            or cycle.scope["http_version"] in OLD
         )
         if self._chunked:
             lines.append(b"transfer-encoding: chunked\r\n")

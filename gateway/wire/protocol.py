@@ -272,7 +272,7 @@ class LimitedProtocol(HeadReader):
 
     def on_headers_complete(self) -> None:
         """The head has ended."""
-        self._progress = True
+        super().on_headers_complete()
         self._head_open = False
         self._stop_timer()
         if self._repeating:

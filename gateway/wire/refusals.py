@@ -28,6 +28,7 @@ def _refusal(problem: errors.Problem, reason: str) -> Refusal:
 
 
 UNREADABLE: Final = _refusal(errors.invalid("the request is not valid HTTP"), "Bad Request")
+HOSTS: Final = _refusal(errors.invalid("a request says once which host it is for"), "Bad Request")
 TARGET_TOO_LONG: Final = _refusal(
     errors.head_too_large(414, f"path and query are longer than {TARGET_LIMIT} bytes"), "URI Too Long"
 )

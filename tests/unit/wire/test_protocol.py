@@ -167,11 +167,11 @@ async def test_a_path_beyond_the_limit_is_refused():
         b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
         b"GET\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\n\r\n",
-        b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
-        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
-        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: h\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
     ],
 )
 async def test_what_is_not_http_is_refused_in_words(junk):
@@ -179,6 +179,51 @@ async def test_what_is_not_http_is_refused_in_words(junk):
         status, error = problem(await say(port, junk))
     assert (status, error["type"]) == (400, "invalid_request_error")
     assert app.bodies == []
+
+
+@pytest.mark.parametrize("hosts", [b"", b"host: a\r\nHost: a\r\n"], ids=["none", "two"])
+async def test_a_request_must_say_once_which_host_it_is_for(hosts):
+    async with serving(Quick) as (app, _, port):
+        status, error = problem(await say(port, b"GET / HTTP/1.1\r\n" + hosts + LAST))
+    assert (status, error["type"]) == (400, "invalid_request_error")
+    assert "host" in error["message"]
+    assert app.scopes == []
+
+
+async def test_a_request_must_say_which_host_it_is_for_behind_another_too():
+    async with serving(app=Held()) as (app, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(GET + b"\r\nGET / HTTP/1.1\r\n\r\n")
+        await until(lambda: protocols.made and protocols.made[0].refused)
+        app.may.set()
+        assert (await reader.read()).count(b"HTTP/1.1 200") == 1
+        writer.close()
+    assert len(app.scopes) == 1
+
+
+@pytest.mark.parametrize("version", [b"0.9", b"1.0"])
+async def test_an_old_client_need_not_say_which_host_it_asks(version):
+    async with serving() as (app, _, port):
+        answer = await say(port, b"GET /a HTTP/%b\r\n\r\n" % version)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in answer
+    assert [scope["path"] for scope in app.scopes] == ["/a"]
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (b"http://h", b"/", b""),
+        (b"http://h?a=b", b"/", b"a=b"),
+        (b"http://h:1/?a", b"/", b"a"),
+        (b"https://u@h/b%20c?a=b", b"/b%20c", b"a=b"),
+    ],
+)
+async def test_a_target_may_be_a_whole_address(target, path, query):
+    async with serving() as (app, _, port):
+        answer = await say(port, b"GET " + target + b" HTTP/1.1\r\nhost: h\r\n" + LAST)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert (app.scopes[0]["raw_path"], app.scopes[0]["query_string"]) == (path, query)
 
 
 @pytest.mark.parametrize(
