@@ -75,8 +75,12 @@ class Told:
 
 def fingerprint(backend: Backend) -> str:
     """What backends have in common that learn together: the configuration as the fleet file tells it."""
-    parts = (backend.target, backend.method, str(backend.draft_tokens), backend.draft or "")
-    return "/".join((*parts, *(f"{key}={value}" for key, value in sorted(backend.labels.items()))))
+    return "/".join((runs(backend), *(f"{key}={value}" for key, value in sorted(backend.labels.items()))))
+
+
+def runs(backend: Backend) -> str:
+    """What a backend runs, wherever it stands and whatever else the labels say of it."""
+    return "/".join((backend.target, backend.method, str(backend.draft_tokens), backend.draft or ""))
 
 
 def drafts_of(backend: Backend) -> str:

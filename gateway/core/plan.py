@@ -103,10 +103,18 @@ class Kind:
     Attributes:
         backends: Their names.
         model: What is known of them.
+        runs: What they run, where that is known: kinds that run the same differ in nothing that a
+            configuration could change, as in what they run on.
     """
 
     backends: tuple[str, ...]
     model: ServerModel
+    runs: str = ""
+
+    @property
+    def configuration(self) -> str:
+        """Equal for kinds that run the same."""
+        return self.runs or self.model.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,8 @@ class Plan:
         prices: By configuration, output tokens a second that one more server of it would add.
         tokens_per_second: Output of the classes without limits that the plan expects, or of all without any.
         kept: Share of the demand with limits that can be held.
+        beyond: Classes whose limits no server keeps, not even for one request at a time: nothing of theirs
+            counts as held, and they are planned with the least limits that some server does keep.
         since: Monotonic seconds since when the roles are these.
     """
 
@@ -129,6 +139,7 @@ class Plan:
     prices: Mapping[str, float] = field(default_factory=dict)
     tokens_per_second: float = 0.0
     kept: float = 1.0
+    beyond: frozenset[str] = frozenset()
     since: float = 0.0
 
     @property
@@ -141,6 +152,7 @@ class Plan:
                 said.append(f"keep {len(limited)} {servers} for {service}: {', '.join(sorted(limited))}")
         if said and self.kept < 1.0 - _ROUNDING:
             said.append(f"that holds {self.kept:.0%} of what asks for limits: add servers or loosen them")
+        said += [f"no server keeps the limits of {service}: loosen them" for service in sorted(self.beyond)]
         return tuple(said)
 
 

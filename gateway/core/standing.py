@@ -40,6 +40,11 @@ _COLD_SPREAD: Final = 0.8
 after one request, and ever less with each."""
 
 
+def step_spread(seen: float) -> float:
+    """Standard deviation of the logarithm of a step time of which so many requests have told."""
+    return STEP_SPREAD / math.sqrt(1.0 + seen)
+
+
 class Standing:
     """One server as it stands: most of a fleet stands as it did at the last decision.
 
@@ -125,7 +130,7 @@ class Standing:
             else:
                 seen = self.model.measured
                 cold = _COLD_SPREAD * seen / (1.0 + seen * seen)
-                self._doubt = math.hypot(STEP_SPREAD / math.sqrt(1.0 + seen), cold)
+                self._doubt = math.hypot(step_spread(seen), cold)
         return self._doubt
 
     @property

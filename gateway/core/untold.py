@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gateway.core.standing import STEP_SPREAD
+from gateway.core.standing import step_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ def untold(was: Iterable[Stay], would: Sequence[Stay], models: Mapping[str, Serv
     for one in would:
         near, model = _near(loads[one.backend], one.load), models[one.backend]
         few += near < FEW
-        errors[one.backend, ""] += one.seconds * STEP_SPREAD / math.sqrt(1.0 + near)
+        errors[one.backend, ""] += one.seconds * step_spread(near)
         errors[one.backend, one.label] += one.seconds * model.spread.get(one.label, model.other_spread)
     return Untold(few, _SIGMAS * math.hypot(*errors.values()) / len(would))
 

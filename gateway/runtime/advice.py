@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from gateway.core.plan import LEAST, work
+from gateway.core.standing import step_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,7 +38,7 @@ class Option:
         servers: Servers by fingerprint of their configuration.
         tokens_per_second: What it could give of the same requests.
         gain: That over what the fleet as it is could give, less 1.
-        error: Half the width of the 95 % interval of the gain, as far as acceptance is unsure.
+        error: Half the width of the 95 % interval of the gain, as acceptance and step times are unsure.
     """
 
     servers: Mapping[str, int]
@@ -45,9 +46,13 @@ class Option:
     gain: float
     error: float
 
-    def __str__(self) -> str:
-        named = " and ".join(f"{count} x {name}" for name, count in self.servers.items())
+    def words(self, names: Mapping[str, str]) -> str:
+        """In words, with other names for some fingerprints."""
+        named = " and ".join(f"{count} x {names.get(one, one)}" for one, count in self.servers.items())
         return f"{named}: {self.gain:+.1%} (± {self.error:.1%})"
+
+    def __str__(self) -> str:
+        return self.words({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,8 @@ class Advice:
 
     Attributes:
         tokens_per_second: What it could give at most as it is.
-        routing: What telling workloads apart adds to spreading load alone: a gain.
-        options: One configuration on all servers, best first.
+        routing: What telling workloads apart adds to spreading load alone, as configurations differ: a gain.
+        options: What one kind of servers runs on all of them, best first.
     """
 
     tokens_per_second: float
@@ -70,15 +75,19 @@ class Advice:
         best = self.options[0] if self.options else None
         return best if best is not None and best.gain > max(WORTH, best.error) else None
 
-    def __str__(self) -> str:
-        if len(self.options) < 2:
-            first = "all servers are alike: routing by workload does not pay here"
-        elif self.routing < WORTH:
-            first = f"routing by workload does not pay here ({self.routing:+.1%} over spreading load alone)"
-        else:
+    def words(self, names: Mapping[str, str]) -> tuple[str, ...]:
+        """In sentences, with other names for some fingerprints."""
+        if self.routing >= WORTH:
             first = f"routing by workload pays {self.routing:+.1%} over spreading load alone"
+        elif len(self.options) < 2:
+            first = "all servers run the same: routing by workload does not pay here"
+        else:
+            first = f"routing by workload does not pay here ({self.routing:+.1%} over spreading load alone)"
         best = self.consolidate
-        return first if best is None else f"{first}; consolidate on {best}"
+        return (first,) if best is None else (first, f"consolidate on {best.words(names)}")
+
+    def __str__(self) -> str:
+        return "; ".join(self.words({}))
 
 
 def advise(kinds: Sequence[Kind], wanted: Sequence[Wanted]) -> Advice:
@@ -94,20 +103,53 @@ def advise(kinds: Sequence[Kind], wanted: Sequence[Wanted]) -> Advice:
         ValueError: There is no server or no request.
     """
     demand = _Demand.of(wanted)
-    models = [kind.model for kind in kinds]
     counts = [len(kind.backends) for kind in kinds]
-    if not sum(counts):
+    total = sum(counts)
+    if not total:
         raise ValueError("there is nothing to advise on: no server")
+    alike = defaultdict[str, list[int]](list)
+    for at, kind in enumerate(kinds):
+        alike[kind.configuration].append(at)
+    models = _pooled(kinds, alike.values())
     own = _solve(models, demand, counts)
     alone = _solve(models, demand.blended(), counts)
+    # Told apart, requests of one workload have batches of their own, which the program takes for a gain on
+    # servers that are all alike, too.
+    batches = 0.0
     options = []
-    for at, model in enumerate(models):
-        other = _solve([model], demand, [sum(counts)])
+    for places in alike.values():
+        of, servers = [models[at] for at in places], sum(counts[at] for at in places)
+        spread = [counts[at] * total / servers for at in places]
+        other = _solve(of, demand, spread)
+        batches += servers / total * other.tokens / _solve(of, demand.blended(), spread).tokens
         gain = other.tokens / own.tokens - 1.0
-        error = _error(own, other, at, models, demand)
-        options.append(Option({model.fingerprint: sum(counts)}, other.tokens, gain, error))
+        error = _error(own, other, places, models, demand)
+        options.append(Option({of[0].fingerprint: total}, other.tokens, gain, error))
     options.sort(key=lambda one: -one.gain)
-    return Advice(own.tokens, max(0.0, own.tokens / alone.tokens - 1.0), tuple(options))
+    return Advice(own.tokens, max(0.0, own.tokens / alone.tokens / batches - 1.0), tuple(options))
+
+
+def _pooled(kinds: Sequence[Kind], alike: Iterable[Sequence[int]]) -> list[ServerModel]:
+    """What is known of the kinds, where those that run the same accept the same: the mean, by evidence."""
+    models = [kind.model for kind in kinds]
+    for places in alike:
+        if len(places) == 1:
+            continue
+        of = [models[at] for at in places]
+        cells = {cell for one in of for cell in one.steps_per_token}
+        accepted = {
+            cell: float(
+                np.average(
+                    [one.steps_per_token.get(cell, one.other_steps_per_token) for one in of],
+                    weights=[1.0 + one.evidence.get(cell.workload, 0.0) for one in of],
+                )
+            )
+            for cell in cells
+        }
+        other = float(np.mean([one.other_steps_per_token for one in of]))
+        for at in places:
+            models[at] = replace(models[at], steps_per_token=accepted, other_steps_per_token=other)
+    return models
 
 
 def compose(models: Sequence[ServerModel], servers: int, wanted: Sequence[Wanted]) -> Option:
@@ -140,7 +182,7 @@ def compose(models: Sequence[ServerModel], servers: int, wanted: Sequence[Wanted
         for model, count in zip(models, blend.servers, strict=True)
         if count > _USED
     }
-    error = _error(blend, single[best], best, models, demand)
+    error = _error(blend, single[best], [best], models, demand)
     return Option(parts, blend.tokens, gain, error)
 
 
@@ -188,27 +230,35 @@ class _Found:
     servers: NDArray[np.float64]
 
 
-def _error(own: _Found, other: _Found, at: int, models: Sequence[ServerModel], demand: _Demand) -> float:
+def _error(
+    own: _Found, other: _Found, places: Sequence[int], models: Sequence[ServerModel], demand: _Demand
+) -> float:
     """Half the width of the 95 % interval of the logarithm of one output over another's.
 
     Acceptance of each (configuration, workload) errs by itself, and counts for as much of an output as the
-    servers' time that decodes by it; what it counts for in both outputs is no difference.
+    servers' time that decodes by it; step times of each configuration do, and count for its share of the
+    servers. What counts for both outputs is no difference.
 
     Args:
         own: Of all the models.
-        other: Of one of them alone.
-        at: Its place.
+        other: Of some of them alone.
+        places: Those.
         models: The configurations.
         demand: What is asked for.
     """
     counts = -own.decoding
-    counts[at] += other.decoding[0]
+    counts[list(places)] += other.decoding
     unsure = [[one.spread.get(name, one.other_spread) for name in demand.workloads] for one in models]
-    return _SIGMAS * float(np.linalg.norm(counts * np.array(unsure)))
+    servers = -own.servers / own.servers.sum()
+    servers[list(places)] += other.servers / other.servers.sum()
+    steps = [step_spread(one.measured) for one in models]
+    return _SIGMAS * float(
+        np.hypot(np.linalg.norm(counts * np.array(unsure)), np.linalg.norm(servers * np.array(steps)))
+    )
 
 
 def _solve(
-    models: Sequence[ServerModel], demand: _Demand, counts: Sequence[int] | None, servers: int = 0
+    models: Sequence[ServerModel], demand: _Demand, counts: Sequence[float] | None, servers: int = 0
 ) -> _Found:
     """Most requests a second; ``counts`` by model, or None to choose them among ``servers``.
 

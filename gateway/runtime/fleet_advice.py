@@ -32,10 +32,8 @@ class FleetAdvice:
         """Work it out; takes tenths of a second."""
         found = advise(kinds, wanted)
         first = {kind.model.fingerprint: kind.backends[0] for kind in kinds}
-        gains = {
-            first[fingerprint]: option.gain for option in found.options for fingerprint in option.servers
-        }
-        words = str(found)
-        for known, name in first.items():
-            words = words.replace(known, f"{name}'s configuration")
-        return cls(found.routing, gains, tuple(words.split("; ")))
+        gains = {one: option.gain for option in found.options for one in option.servers}
+        same = {kind.configuration: kind.model.fingerprint for kind in reversed(kinds)}
+        consolidating = {kind.backends[0]: gains[same[kind.configuration]] for kind in kinds}
+        names = {known: f"{name}'s configuration" for known, name in first.items()}
+        return cls(found.routing, consolidating, found.words(names))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.observe import fingerprint
+from gateway.core.observe import fingerprint, runs
 from gateway.core.plan import Kind, Plan
-from gateway.runtime.program import OPEN, Program
+from gateway.runtime.program import HEADROOM, OPEN, WIDER, Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -189,6 +189,9 @@ class Planner:
             one.service: frozenset(members[one.service if one.service in limited else OPEN])
             for one in program.wanted
         }
+        beyond = {name for name in limited if self._beyond(program, name)}
+        missed = sum(amount for (_, service, _), amount in solution.flow.items() if service in beyond)
+        asked = sum(sum(one.rates.values()) for one in program.wanted if one.service in limited)
         return Plan(
             roles=roles if with_roles else {},
             caps=caps,
@@ -198,22 +201,29 @@ class Planner:
                 for kind, price in zip(program.kinds, solution.prices, strict=True)
             },
             tokens_per_second=solution.tokens_per_second,
-            kept=solution.kept,
+            kept=max(0.0, solution.kept - missed / (HEADROOM * asked)) if beyond else solution.kept,
+            beyond=frozenset(beyond),
             since=self._changed,
         )
+
+    def _beyond(self, program: Program, service: str) -> bool:
+        """Whether no server keeps the limits of a class, the factor that they are planned with left out."""
+        return program.wider[service] * self._margins[service].factor >= WIDER
 
 
 def kinds_of(states: Iterable[BackendState], target: str, now: float) -> list[Kind]:
     """The servers of a target that are up at monotonic seconds, those with one configuration together."""
     names: dict[str, list[str]] = defaultdict(list)
     models: dict[str, ServerModel] = {}
+    what: dict[str, str] = {}
     for state in states:
         backend = state.backend
         up = state.healthy and state.breaker.until <= now
         if up and backend.target == target and state.model is not None:
             names[fingerprint(backend)].append(backend.name)
             models.setdefault(fingerprint(backend), state.model)
-    return [Kind(tuple(alike), models[key]) for key, alike in names.items()]
+            what[fingerprint(backend)] = runs(backend)
+    return [Kind(tuple(alike), models[key], what[key]) for key, alike in names.items()]
 
 
 def _shares(program: Program, solution: Solution) -> Mapping[tuple[str, str], Mapping[str, float]]:

@@ -32,7 +32,7 @@ _SHORT: Final = 1e3
 _SECONDS: Final = 1e-3
 """Price of a second that a request with limits is in the fleet, in tokens: of equal plans, the fastest."""
 
-_WIDER: Final = 1.1
+WIDER: Final = 1.1
 """Steps by which limits are widened until some server can keep them."""
 
 _GAP: Final = 0.005
@@ -114,6 +114,7 @@ class Program:
         limited = [one.service for one in self.wanted if one.limits.any]
         self.roles = tuple(limited) if len(self.wanted) == 1 and limited else (*limited, OPEN)
         self.most: dict[tuple[int, str], int] = {}
+        self.wider = dict.fromkeys(self.roles, 1.0)
         for role in self.roles:
             for kind, most in enumerate(self._most(role)):
                 self.most[kind, role] = most
@@ -125,7 +126,8 @@ class Program:
         at = next(at for at, one in enumerate(self.wanted) if one.service == role)
         limits, weights = self.wanted[at].limits, self._rates[at] / self._rates[at].sum()
         while not any(found := [of.most(limits, weights) for of in self._work]):
-            limits = limits.scaled(_WIDER)
+            limits = limits.scaled(WIDER)
+            self.wider[role] *= WIDER
         return found
 
     def solve(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gateway.core.curve import affine
-from gateway.core.plan import MARGIN, TAIL, Limits, Plan, Wanted, work
+from gateway.core.plan import MARGIN, TAIL, Kind, Limits, Plan, Wanted, work
 from gateway.core.predict import SAMPLED, Cell, ServerModel
 
 MODEL = ServerModel(
@@ -85,6 +85,12 @@ def test_a_plan_says_what_to_keep_for_whom() -> None:
         "that holds 60% of what asks for limits: add servers or loosen them",
     )
     assert Plan().words == ()
+    assert Plan(beyond=frozenset({"chat"})).words == ("no server keeps the limits of chat: loosen them",)
+
+
+def test_kinds_are_told_apart_by_what_they_run_or_by_what_was_learnt_of_them() -> None:
+    assert Kind(("a",), replace(MODEL, fingerprint="x")).configuration == "x"
+    assert Kind(("a",), replace(MODEL, fingerprint="x"), "runs").configuration == "runs"
 
 
 def test_what_is_wanted_can_be_multiplied() -> None:

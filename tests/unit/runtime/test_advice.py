@@ -1,13 +1,13 @@
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from gateway.core.plan import Kind, Limits, Wanted
 from gateway.core.predict import SAMPLED, Cell, ServerModel
-from gateway.runtime.advice import advise, compose
+from gateway.runtime.advice import WORTH, advise, compose
 
 
-def model(name, *, code, chat, step=0.02, spread=0.0):
+def model(name, *, code, chat, step=0.02, spread=0.0, measured=1e6):
     """A server that takes so many steps a token, with steps that grow a little with the batch."""
     return ServerModel(
         fingerprint=name,
@@ -15,6 +15,7 @@ def model(name, *, code, chat, step=0.02, spread=0.0):
         step_seconds=tuple(step * (1.0 + n / 50.0) for n in range(257)),
         output_tokens={"code": 300.0, "chat": 300.0},
         spread={"code": spread, "chat": spread},
+        measured=measured,
     )
 
 
@@ -55,7 +56,7 @@ def test_a_fleet_of_one_good_and_one_bad_is_better_of_one_kind():
 
 def test_that_no_request_is_open_at_this_moment_is_light_load():
     # Its steps grow so fast that it is worth having for many requests only if they never come at once.
-    crowded = dataclasses.replace(DRAFT, step_seconds=tuple(0.02 * (1.0 + n) for n in range(257)))
+    crowded = replace(DRAFT, step_seconds=tuple(0.02 * (1.0 + n) for n in range(257)))
     now, one, many = (advise(kinds(PLAIN, crowded), wanted(in_flight=n)) for n in (0.0, 1.0, 1e6))
     assert now == one
     assert (now.options[0].servers, many.options[0].servers) == ({"draft": 2}, {"plain": 2})
@@ -95,6 +96,48 @@ def test_what_both_fleets_do_alike_makes_their_difference_no_less_sure():
     )
     assert few.options[0].servers == many.options[0].servers == {"better": 10}
     assert few.options[0].error > 5.0 * many.options[0].error > 0.0
+
+
+def test_servers_that_run_the_same_are_one_kind_whatever_they_are_labelled():
+    # As four equal servers look after some minutes: each is off by a few per cent, and the best looks better.
+    seen = [
+        model("a", code=0.41, chat=0.49, step=0.0196),
+        model("b", code=0.39, chat=0.51, step=0.0204),
+        model("c", code=0.40, chat=0.52, step=0.0210),
+        model("d", code=0.42, chat=0.48, step=0.0190),
+    ]
+    apart = advise(kinds(*seen), wanted())
+    assert apart.options[0].gain > WORTH
+    alike = advise([Kind((one.fingerprint,), one, "draft") for one in seen], wanted())
+    (option,) = alike.options
+    assert (alike.consolidate, option.error) == (None, pytest.approx(0.0))
+    assert option.gain == pytest.approx(0.0, abs=1e-6)
+    assert alike.routing == pytest.approx(0.0, abs=1e-6)
+    assert str(alike) == "all servers run the same: routing by workload does not pay here"
+
+
+def test_what_several_kinds_run_may_be_run_by_all():
+    twice = [Kind((name,), replace(DRAFT, fingerprint=name), "draft") for name in ("here", "there")]
+    found = advise([Kind(("plain",), PLAIN, "plain"), *twice], wanted())
+    assert [one.servers for one in found.options] == [{"here": 3}, {"plain": 3}]
+    assert found.consolidate is not None
+
+
+def test_batches_of_their_own_are_no_gain_of_routing():
+    # Long prompts are better kept to few servers, by the program, though all of them are alike.
+    long = replace(DRAFT, prompt_tokens={"code": 4000.0, "chat": 100.0}, prefill_seconds=1e-4)
+    for of in ([Kind(tuple("abcd"), long)], [Kind((name,), long) for name in "abcd"]):
+        assert advise(of, wanted(in_flight=48.0)).routing == pytest.approx(0.0, abs=1e-6)
+
+
+def test_few_requests_leave_step_times_unsure():
+    few, many = (
+        advise(kinds(PLAIN, model("draft", code=0.8, chat=0.8, measured=count)), wanted())
+        for count in (5.0, 5000.0)
+    )
+    assert few.options[0].gain == pytest.approx(many.options[0].gain)
+    assert few.consolidate is None
+    assert many.consolidate is not None
 
 
 def test_of_known_configurations_one_is_composed_where_one_is_best():

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gateway.core.plan import Kind, Limits, Wanted
-from gateway.runtime.planner import DWELL, LOOK, URGENT, Planner
+from gateway.runtime.planner import DWELL, LOOK, URGENT, Planner, kinds_of
 from tests.factories import SERVER_MODEL as MODEL
+from tests.factories import TARGET, state
+
+if TYPE_CHECKING:
+    from gateway.core.fleet import BackendState
 
 NAMES = ("a", "b", "c", "d")
 FOUR = [Kind(NAMES, MODEL)]
@@ -159,3 +164,54 @@ def test_a_plan_says_since_when_its_roles_hold() -> None:
     planner = Planner()
     assert planner.plan(FOUR, [CHAT, BULK], 3.0).since == 3.0
     assert planner.plan(FOUR, [CHAT, BULK], 8.0).since == 3.0
+
+
+def test_kinds_that_differ_in_a_label_alone_run_the_same() -> None:
+    def server(name: str, **given: object) -> BackendState:
+        return state(name, model=MODEL, method="mtp", **given)
+
+    states = [
+        server("a", labels={"zone": "a"}, draft_tokens=2),
+        server("b", labels={"zone": "b"}, draft_tokens=2),
+        server("c", labels={"zone": "b"}, draft_tokens=2),
+        server("d", labels={"zone": "b"}, draft_tokens=3),
+    ]
+    here, there, other = kinds_of(states, TARGET, 0.0)
+    assert (here.backends, there.backends) == (("a",), ("b", "c"))
+    assert here.runs == there.runs != other.runs
+
+
+def test_limits_that_nobody_can_keep_are_not_said_to_be_kept() -> None:
+    never = replace(CHAT, limits=Limits(tpot=1e-3))
+    plan = Planner().plan(FOUR, [never, BULK], 0.0)
+    assert plan.kept == 0.0
+    assert plan.words[-1] == "no server keeps the limits of chat: loosen them"
+    alone = Planner().plan(FOUR, [never], 0.0)
+    assert alone.kept == 0.0
+    assert alone.words == ("no server keeps the limits of chat: loosen them",)
+
+
+def test_beside_limits_that_nobody_can_keep_those_of_others_are() -> None:
+    never = Wanted("never", Limits(ttft=1e-9), {"chat": 4.0})
+    plan = Planner().plan(FOUR, [CHAT, never, BULK], 0.0)
+    assert plan.beyond == {"never"}
+    assert plan.kept == pytest.approx(0.5)
+
+
+def test_limits_that_are_too_tight_only_as_they_are_planned_can_be_kept() -> None:
+    planner = Planner()
+    just = replace(CHAT, rates={"chat": 0.1}, limits=Limits(tpot=_least_tpot()))
+    for look in range(20):
+        plan = planner.plan(FOUR, [replace(just, kept=0.5, answers=1000.0), BULK], look * LOOK)
+    assert not plan.beyond
+    assert plan.kept == pytest.approx(1.0)
+
+
+def _least_tpot() -> float:
+    """Seconds a token that a server just keeps with one request."""
+    low, high = 1e-4, 1.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2.0
+        plan = Planner().plan(FOUR, [replace(CHAT, limits=Limits(tpot=middle))], 0.0)
+        low, high = (middle, high) if plan.beyond else (low, middle)
+    return high
