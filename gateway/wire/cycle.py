@@ -13,9 +13,24 @@ from gateway.wire.heads import OLD
 from gateway.wire.pipe import EXTENSION, Pipe
 
 if TYPE_CHECKING:
-    from uvicorn._types import HTTPScope
+    from uvicorn._types import ASGISendEvent, HTTPScope
 
     from gateway.wire.protocol import LimitedProtocol
+
+
+class OldCycle(RequestResponseCycle):
+    """One whose client knows no chunks: without a length a body goes on until the connection ends."""
+
+    _framed = True
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send a part of the answer."""
+        if message["type"] == "http.response.start":
+            self._framed = any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))
+            self.chunked_encoding = None if self._framed else False
+        elif message["type"] == "http.response.body" and not self._framed:
+            self.expected_content_length = len(message.get("body", b""))  # or uvicorn would find it too long
+        await super().send(message)
 
 
 def begun(protocol: LimitedProtocol) -> RequestResponseCycle:
@@ -42,9 +57,9 @@ def begun(protocol: LimitedProtocol) -> RequestResponseCycle:
         "extensions": extensions,
     }
     protocol.scope = scope
-    cycle = RequestResponseCycle(
+    cycle = (OldCycle if version in OLD else RequestResponseCycle)(
         scope=scope,
-        transport=protocol.transport,
+        transport=protocol,  # type: ignore[arg-type] # it does what is asked of one here
         flow=protocol.flow,
         logger=protocol.logger,
         access_logger=protocol.access_logger,

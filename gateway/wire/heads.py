@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.wire import refusals
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-CODING: Final = b"transfer-encoding"
+_CODING: Final = b"transfer-encoding"
 
 OLD: Final = frozenset({"0.9", "1.0"})
 """Versions of HTTP whose clients know no chunks and no interim answers, and need not name a host."""
+
+_FRAMING: Final = frozenset({b"content-length", _CODING})
+"""Headers that say where a body ends."""
 
 _OVERHEAD: Final = 4
 """Bytes of a header line that are neither name nor value."""
@@ -44,6 +48,26 @@ class HeadReader(HttpToolsProtocol):
         self._head_open = True
         self._head_size = 0
         self._progress = self._repeating = False
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._decline(data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("")
+
+    def _decline(self, rest: bytes) -> None:
+        """Go on in HTTP/1.1 with a request that offered another protocol.
+
+        The parser takes its body for that protocol, so another one hears of the body and reads it.
+        """
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's first one
+        self._repeating = True
+        framing = [(name, value) for name, value in self.headers if name in _FRAMING]
+        head = b"".join(b"%b: %b\r\n" % header for header in framing)
+        self._feed(b"POST / HTTP/1.1\r\n%b\r\n%b" % (head, rest))
 
     # What the parser calls.
 
@@ -72,7 +96,7 @@ class HeadReader(HttpToolsProtocol):
             raise ValueError("the headers are too large")
         if self._head_open and not self._repeating:
             name = name.lower()
-            if name == CODING and value.strip().lower() != b"chunked":
+            if name == _CODING and value.strip().lower() != b"chunked":
                 self.refusal = refusals.UNKNOWN_CODING
                 raise ValueError("a transfer encoding that is not known")
             self.headers.append((name, value))

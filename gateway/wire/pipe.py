@@ -50,7 +50,7 @@ class Pipe:
         self._protocol = protocol
         self._cycle = cycle
         self._flow = cycle.flow
-        self._transport = cycle.transport
+        self._transport = protocol.transport
         self._head = b""
         self._chunked = True
         self._room: Callable[[], None] | None = None
@@ -154,14 +154,15 @@ class Pipe:
         cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:
-            self._protocol.end(cycle)
+            self._protocol.close()
         cycle.on_response()
 
     @property
     def refusal(self) -> Problem | None:
         """What the client was told by the server where its body could not be read to the end."""
-        protocol = self._protocol
-        return protocol.refusal.problem if protocol.refused and self._cycle.disconnected else None
+        protocol, cycle = self._protocol, self._cycle
+        told = protocol.refused and cycle.disconnected and cycle.more_body
+        return protocol.refusal.problem if told else None
 
     @property
     def behind(self) -> bool:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from gateway.runtime.turnstile import turnstile_of
 from gateway.wire import refusals
 from gateway.wire.cycle import begun
-from gateway.wire.heads import CODING, HeadReader
+from gateway.wire.heads import HeadReader
 from gateway.wire.refusals import HEAD_LIMIT
 from gateway.wire.rest import Rest
 from gateway.wire.stall import Stall
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 AHEAD_LIMIT: Final = 64 * 2**10
 """Most bytes that are read of requests behind one that has not been answered yet."""
-
-_FRAMING: Final = frozenset({b"content-length", CODING})
-"""Headers that say where a body ends."""
 
 
 class LimitedProtocol(HeadReader):
@@ -64,7 +61,7 @@ class LimitedProtocol(HeadReader):
         """As uvicorn makes it."""
         super().__init__(config, server_state, app_state, _loop)
         self._silent = 0
-        self.refused = False
+        self.refused = self._ended = False
         self._timer: asyncio.TimerHandle | None = None
         self.turnstile = turnstile_of(self.loop)
         self.watched: set[Pipe] = set()
@@ -88,6 +85,8 @@ class LimitedProtocol(HeadReader):
         self._stall.stop()
         super().connection_lost(exc)
         self._end_all()
+        if self.cycle is not None:
+            self.cycle.transport = self.transport  # or each would know the other until a collection
 
     def eof_received(self) -> None:
         """The client sends no more: it has left, though it may not have read all that was written."""
@@ -98,19 +97,45 @@ class LimitedProtocol(HeadReader):
         self.transport.abort()
         self._end_all()
 
-    def end(self, cycle: RequestResponseCycle) -> None:
-        """End it behind an answer.
+    # What a cycle of uvicorn's knows as its transport.
 
-        A client that still sends gets to read the answer: if what it sends were not read, the kernel would
-        reset the connection.
+    def write(self, data: bytes) -> None:
+        """Write to the client, at once."""
+        self.transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Whether nothing written would go out."""
+        return self.transport.is_closing()
+
+    def close(self) -> None:
+        """End it, behind an answer or where one breaks off.
+
+        Who still sends gets to read the answer: if what is sent were not read, the kernel would reset the
+        connection (RFC 9112, 9.6). So the rest of a body is read and thrown away, and so is what came behind.
         """
-        if not cycle.more_body:
+        answered = self._unanswered[0] if self._unanswered else None
+        if answered is None or not answered.response_complete:
             self.transport.close()
-            return
+        elif answered.more_body:
+            self._write_no_more()
+        elif self.refused or self.pipeline:
+            self._linger()
+        else:
+            self.transport.close()
+
+    def _write_no_more(self) -> None:
+        self._ended = True
+        self.flow.resume_reading()  # to the end of the body, or until the client has left
+        if not self.transport.is_closing():
+            with suppress(OSError):  # it has left, of which we are about to be told
+                self.transport.write_eof()
+
+    def _linger(self) -> None:
+        """Close once the client has had the time to read what it was told."""
         self.refused = True
+        self.pipeline.clear()
         self._stop_timer()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
+        self._write_no_more()
         self._close_after(self.linger_seconds)
 
     def _end_all(self) -> None:
@@ -129,9 +154,9 @@ class LimitedProtocol(HeadReader):
     def on_response_complete(self) -> None:
         """Go on with the next request, or wait for one."""
         if self._unanswered:
-            self._unanswered.popleft()
+            self._unanswered.popleft().body = bytearray()  # of which nobody takes what is left
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
+        if self._ended or self.transport.is_closing():
             return
         self.flow.resume_reading()
         if self.pipeline:
@@ -185,11 +210,7 @@ class LimitedProtocol(HeadReader):
         self.flow.resume_reading()
 
     def _take_no_more(self) -> bool:
-        """Answer the requests that came as a whole, and end the connection with that.
-
-        Returns:
-            Whether there is one.
-        """
+        """Answer the requests that came as a whole, and end with that. Tells whether there is one."""
         self.refused = True
         self._stop_timer()
         while self.pipeline and self.pipeline[0][0].more_body:
@@ -220,34 +241,14 @@ class LimitedProtocol(HeadReader):
             return
         cycle = self.cycle
         if not self._head_open and cycle.response_started:
-            self.transport.close()
+            self._linger() if cycle.response_complete else self.transport.close()
             return
         if self._answering:
             cycle.disconnected = True
             cycle.message_event.set()
             self._tell_that_it_left()
         self.transport.write(self.refusal.answer)
-        self._close_after(self.linger_seconds)
-
-    def _feed(self, data: bytes) -> None:
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            self._decline(data[offer.args[0] :])
-        except httptools.HttpParserError:
-            self.send_400_response("")
-
-    def _decline(self, rest: bytes) -> None:
-        """Go on in HTTP/1.1 with a request that offered another protocol.
-
-        The parser takes its body for that protocol, so another one hears of the body and reads it.
-        """
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's first one
-        self._repeating = True
-        framing = [(name, value) for name, value in self.headers if name in _FRAMING]
-        head = b"".join(b"%b: %b\r\n" % header for header in framing)
-        self._feed(b"POST / HTTP/1.1\r\n%b\r\n%b" % (head, rest))
+        self._linger()
 
     @property
     def _answering(self) -> bool:
@@ -310,6 +311,8 @@ class LimitedProtocol(HeadReader):
         if not self.parser.should_upgrade():
             self._stop_timer()
             self._head_open = True
+            if self._ended:
+                self._linger()
             cycle = self.cycle
             if not cycle.response_complete:
                 cycle.more_body = False

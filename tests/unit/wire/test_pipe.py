@@ -291,6 +291,17 @@ async def test_a_client_that_sends_junk_behind_its_request_is_there_until_it_lea
         app.end.set()
 
 
+async def test_a_client_that_leaves_behind_junk_has_left_and_was_told_nothing():
+    app = Piping()
+    async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):
+        _, writer = await begin(app, port, GET + b"\r\n\0\0 junk\r\n\r\n", None)
+        await until(lambda: protocols.made[0].refused)
+        writer.close()
+        await until(lambda: app.pipe._cycle.disconnected)
+        assert app.pipe.refusal is None
+        app.end.set()
+
+
 async def test_a_stream_is_one_until_its_exchange_ends():
     app = Piping()
     async with serving(app=app) as (_, protocols, port), asyncio.timeout(SECONDS):

@@ -414,6 +414,85 @@ async def test_each_request_may_have_so_much_behind_it():
     assert app.bodies == [body] * 6
 
 
+class Curt(LimitedProtocol):
+    linger_seconds = 0.0
+
+
+class Early(App):
+    """Answers before it has read anything."""
+
+    async def __call__(self, scope, receive, send):
+        await send(OK)
+        await send({"type": "http.response.body", "body": b"no"})
+
+
+@pytest.mark.parametrize(
+    "head", [b"POST /x HTTP/1.0\r\n", b"POST /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n"]
+)
+async def test_a_body_is_read_to_its_end_before_the_connection_is_closed(head):
+    async with serving(Curt, Early()) as (_, protocols, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(head + b"content-length: 1000000\r\n\r\n")
+        assert (await reader.read()).endswith(b"\r\n\r\nno")
+        for _ in range(10):
+            writer.write(b"a" * 99_999)
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert not protocols.made[0].transport.is_closing()
+        writer.write(b"a" * 10)
+        await until(protocols.made[0].transport.is_closing)
+        writer.close()
+
+
+async def test_a_last_answer_is_not_lost_by_what_comes_behind_it():
+    async with serving(app=Held()) as (app, protocols, port), asyncio.timeout(SECONDS):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall((GET + b"\r\n") * 2 + JUNK)
+            await until(lambda: protocols.made and protocols.made[0].refused)
+            app.may.set()
+            await until(lambda: protocols.made[0].cycle.response_complete)
+            for _ in range(2):
+                client.sendall(JUNK)
+                await asyncio.sleep(0)
+            answers = await asyncio.to_thread(client.makefile("rb").read)
+    assert answers.count(b"HTTP/1.1 200") == 2
+    assert answers.endswith(b"ok")
+
+
+async def test_a_body_that_breaks_the_rules_behind_its_answer_is_not_answered_again():
+    async with serving(Quick, Early()) as (_, _, port), asyncio.timeout(SECONDS):
+        reader, writer = await connected(port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n")
+        answer = await reader.readuntil(b"no")
+        writer.write(b"zz\r\n")
+        assert await reader.read() == b""
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+class Streaming(App):
+    """Answers in two parts."""
+
+    def __init__(self, headers):
+        super().__init__()
+        self.headers = headers
+
+    async def __call__(self, scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": self.headers})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await send({"type": "http.response.body", "body": b"two"})
+
+
+@pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"6")]], ids=["stream", "length"])
+@pytest.mark.parametrize(("method", "told"), [(b"GET", b"onetwo"), (b"HEAD", b"")])
+async def test_an_old_client_gets_the_body_as_it_is(headers, method, told):
+    async with serving(app=Streaming(headers)) as (_, _, port):
+        head, _, body = (await say(port, method + b" / HTTP/1.0\r\n\r\n")).partition(b"\r\n\r\n")
+    assert (b"ontent-length: 6" in head.replace(b"C", b"c")) == bool(headers)
+    assert b"transfer-encoding" not in head
+    assert body == told
+
+
 class Flood(App):
     """Writes more than the kernel takes, and ends or does not."""
 
