@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from gateway.core.features import RequestView
     from gateway.training.examples import Learnt
 
-RESERVED = frozenset({"other", "default"})
-"""Names that metrics and policies use for something else."""
-
 MOST = 2000
 """Lines that are learnt from at most: the time grows with their cube."""
 
@@ -56,7 +53,7 @@ def _examples(file: Path, lines: Sequence[Line]) -> tuple[list[tuple[str, Reques
 
     from gateway.core.classify import wordless
     from gateway.core.features import WORKLOADS
-    from gateway.policy.scalars import name
+    from gateway.policy.scalars import RESERVED_LABELS, name
     from gateway.training.corpus import UnusableRowError, seen
 
     examples, problems = [], []
@@ -66,7 +63,7 @@ def _examples(file: Path, lines: Sequence[Line]) -> tuple[list[tuple[str, Reques
         if line.label is None:
             problems.append(f'{where}: no label to learn; add "label", one of your own or a built-in one')
             continue
-        if line.label in RESERVED:
+        if line.label in RESERVED_LABELS:
             problems.append(f"{where}: {line.label!r} stands for something else; choose another label")
             continue
         try:

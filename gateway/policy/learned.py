@@ -21,7 +21,7 @@ OTHER: Final = "other"
 """Stands for workloads that are not named."""
 
 _BATCHES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Batches whose step times are written; between them they are drawn straight."""
+"""Batches whose step times are written at least; between those that are they are drawn straight."""
 
 _SAME: Final = 0.01
 """Relative difference from the usual cell of a workload below which a cell is not written."""
@@ -33,6 +33,7 @@ _HEAD: Final = """\
 """
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Rate = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -50,13 +51,18 @@ class ServerSection(_Part):
     fingerprint: str
     steps_per_token: dict[str, _Rate]
     step_seconds: dict[int, _Positive] = Field(min_length=1)
-    prefill_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    prefill_seconds: _NotNegative
     start_steps: _Positive = 1.5
+    stretch: _Positive = 1.0
     output_tokens: dict[str, _Positive] = Field(default_factory=dict)
     prompt_tokens: dict[str, _Positive] = Field(default_factory=dict)
     mean_steps: _Positive = 150.0
     chars_per_token: _Positive = 4.0
+    max_running: Annotated[int, Field(ge=1)] = 256
     requests: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    spread: dict[str, _NotNegative] = Field(default_factory=dict)
+    request_spread: _NotNegative = 0.0
+    measured: _NotNegative = 0.0
 
 
 class LearnedFile(_Part):
@@ -103,7 +109,7 @@ def _model(name: str, section: ServerSection) -> ServerModel:
     batches = sorted(section.step_seconds)
     table = np.interp(np.arange(MOST + 1), batches, [section.step_seconds[batch] for batch in batches])
     steps = tuple(table.tolist())
-    lengths = dict(section.output_tokens)
+    lengths, spread = dict(section.output_tokens), dict(section.spread)
     return ServerModel(
         fingerprint=section.fingerprint,
         steps_per_token=cells,
@@ -112,12 +118,18 @@ def _model(name: str, section: ServerSection) -> ServerModel:
         crowding=crowding(steps),
         prefill_seconds=section.prefill_seconds,
         start_steps=section.start_steps,
+        stretch=section.stretch,
         other_output_tokens=lengths.pop(OTHER, 300.0),
         output_tokens=lengths,
         prompt_tokens=section.prompt_tokens,
         mean_steps=section.mean_steps,
+        max_running=section.max_running,
         chars_per_token=section.chars_per_token,
         evidence=section.requests,
+        other_spread=spread.pop(OTHER, 0.0),
+        spread=spread,
+        request_spread=section.request_spread,
+        measured=section.measured,
     )
 
 
@@ -149,9 +161,10 @@ def _written(model: ServerModel) -> dict[str, Any]:
     written: dict[str, Any] = {
         "fingerprint": model.fingerprint,
         "steps_per_token": {**rates, OTHER: _round(model.other_steps_per_token)},
-        "step_seconds": {batch: _round(model.step(batch)) for batch in _BATCHES},
+        "step_seconds": _steps(model),
         "prefill_seconds": _round(model.prefill_seconds),
         "start_steps": _round(model.start_steps),
+        "stretch": _round(model.stretch),
         "output_tokens": {
             **{workload: _round(tokens) for workload, tokens in sorted(model.output_tokens.items())},
             OTHER: _round(model.other_output_tokens),
@@ -161,9 +174,29 @@ def _written(model: ServerModel) -> dict[str, Any]:
         },
         "mean_steps": _round(model.mean_steps),
         "chars_per_token": _round(model.chars_per_token),
+        "max_running": model.max_running,
         "requests": {workload: _round(one) for workload, one in sorted(model.evidence.items())},
+        "spread": {
+            **{workload: _round(one) for workload, one in sorted(model.spread.items())},
+            OTHER: _round(model.other_spread),
+        },
+        "request_spread": _round(model.request_spread),
+        "measured": _round(model.measured),
     }
     return written
+
+
+def _steps(model: ServerModel) -> dict[int, float]:
+    """Step times by batch: as many as it takes for none between them to be off, so that a cliff stays one."""
+    every = np.arange(1, MOST + 1)
+    seconds = np.array([model.step(float(batch)) for batch in every])
+    kept = list(_BATCHES)
+    while True:
+        off = np.abs(np.interp(every, kept, seconds[np.array(kept) - 1]) / seconds - 1.0)
+        worst = int(off.argmax())
+        if off[worst] <= _SAME:
+            return {batch: _round(float(seconds[batch - 1])) for batch in kept}
+        kept = sorted({*kept, int(every[worst])})
 
 
 def _is_usual(cell: Cell) -> bool:

@@ -132,6 +132,16 @@ def _not_reserved(written: str) -> str:
     return written
 
 
+RESERVED_LABELS: Final = frozenset({"other", "default"})
+"""Stand for something else in metrics, in policies and in files of what was learnt."""
+
+
+def _own_label(written: str) -> str:
+    if written in RESERVED_LABELS:
+        raise mistake(f"{written!r} stands for something else", "choose another label")
+    return written
+
+
 def workload(written: str, info: ValidationInfo) -> str:
     """A built-in label, or one that the policy's rules give; those are in the context of the validation.
 
@@ -267,7 +277,10 @@ Workload = Annotated[
     ),
 ]
 Label = Annotated[
-    str, AfterValidator(name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})
+    str,
+    AfterValidator(name),
+    AfterValidator(_own_label),
+    WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"}),
 ]
 Pattern = Annotated[str, AfterValidator(pattern)]
 Endpoint = Annotated[str, *_one_of("endpoint", ENDPOINTS)]

@@ -133,3 +133,12 @@ def test_labels_are_looked_for_in_routes_of_any_shape(routes: str) -> None:
 def test_rules_of_another_shape_are_mistakes_and_no_more(section: str) -> None:
     result = load_policy(f"version: 1\nclassify: {section}\nroutes: [{{name: all, prefer: [any]}}]\n")
     assert isinstance(result, Invalid)
+
+
+@pytest.mark.parametrize("label", ["other", "default"])
+def test_a_label_that_stands_for_something_else_is_a_mistake(label: str) -> None:
+    section = f"{{rules: [{{label: {label}, text: x}}]}}"
+    result = load_policy(f"version: 1\nclassify: {section}\nroutes: [{{name: all, prefer: [any]}}]\n")
+    assert isinstance(result, Invalid)
+    (problem,) = [one for one in result.problems if one.path == "classify.rules[0].label"]
+    assert problem.wrong == f"{label!r} stands for something else"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gateway.core.curve import crowding
@@ -60,3 +61,29 @@ def test_the_file_says_what_it_is() -> None:
 def test_what_is_no_such_file_is_told(text: str, why: str) -> None:
     with pytest.raises(UnusableLearnedError, match=why):
         parse(text)
+
+
+def test_what_decides_is_in_the_file() -> None:
+    model = replace(
+        MODEL,
+        request_spread=0.35,
+        stretch=1.2,
+        max_running=64,
+        measured=120.0,
+        spread={"code": 0.02},
+        other_spread=0.1,
+    )
+    found = parse(dump({"a": model}))["a"]
+    for name in ("request_spread", "stretch", "max_running", "measured", "spread", "other_spread"):
+        assert getattr(found, name) == getattr(model, name), name
+
+
+@pytest.mark.parametrize("last", [8, 50, 96, 200])
+def test_a_cliff_of_the_step_times_is_where_it_was(last: int) -> None:
+    steps = np.array(SERVER_MODEL.step_seconds)
+    steps[last + 1 :] *= 1.6
+    model = replace(MODEL, step_seconds=tuple(steps.tolist()))
+    found = parse(dump({"a": model}))["a"]
+    for batch in range(1, 257):
+        assert found.step(batch) == pytest.approx(model.step(batch), rel=0.011), batch
+    assert dump({"a": MODEL}).count("\n") < 60, "and nothing more is written where there is none"
