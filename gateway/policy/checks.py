@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.fleet import FIRST_DRAFT_TOKENS
-from gateway.core.policy import STATIC, Match, Selector
+from gateway.core.observe import fingerprint
+from gateway.core.policy import FROZEN, STATIC, Match, Selector
 from gateway.core.selectors import selects
 from gateway.policy.problems import suggest
 from gateway.policy.variables import NAME, named
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gateway.core.fleet import Backend
-    from gateway.core.policy import Policy, Route
+    from gateway.core.policy import Learning, Policy, Route
     from gateway.policy.coverage import Requests
     from gateway.policy.problems import Path, Problem
     from gateway.policy.schema import BackendSection, RouteSection
@@ -201,6 +202,29 @@ def fit_problems(
             yield source.problem(path, f"no model is called {name!r}", suggest(name, known, "models"))
         yield from _idle_preferences(placed, backends, source)
     yield from _unserved(policy, routes, backends, requests, source)
+
+
+def known_problems(learning: Learning, backends: Sequence[Backend], source: Source) -> Iterator[Problem]:
+    """Where a file of what was learnt is of other servers than those of the fleet."""
+    path, again = ("learning", "file"), "make it anew with specroute learned"
+    for backend in backends:
+        known = learning.known.get(backend.name)
+        if known is None and learning.mode == FROZEN:
+            wrong = f"it does not know {backend.name!r}, of which nothing will be learnt either"
+            yield source.problem(path, wrong, again, warning=True)
+        elif known is not None and known.fingerprint not in {"", own := fingerprint(backend)}:
+            wrong = (
+                f"what it knows of {backend.name!r} was learnt of {known.fingerprint!r}, and that is {own!r}"
+            )
+            yield source.problem(path, wrong, again, warning=True)
+    if gone := sorted(learning.known.keys() - {backend.name for backend in backends}):
+        wrong = f"it knows {_some(gone)}, which the fleet does not have"
+        yield source.problem(path, wrong, again, warning=True)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+    return ", ".join(map(repr, names[:NAMED_AT_MOST])) + more
 
 
 def _idle_preferences(placed: Placed, backends: Sequence[Backend], source: Source) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from gateway.policy.checks import (
     fit_problems,
     fleet_problems,
     idle_class_problems,
+    known_problems,
     name_problems,
     policy_problems,
 )
@@ -229,6 +230,8 @@ def _read_policy(
     intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
     if fleet is not None and intact and sections:
         problems += fit_problems(policy, routes, fleet.backends, requests, source)
+    if fleet is not None and known:
+        problems += known_problems(policy.learning, fleet.backends, source)
     return None if _wrong(problems) else policy, problems, beside
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import pytest
 from gateway.core.plan import Limits
 from gateway.core.policy import AUTO, CANARY, FROZEN, SHADOW, STATIC, Policy
 from gateway.policy.learned import dump
-from gateway.policy.load import Invalid, Loaded, load_policy
+from gateway.policy.load import Invalid, Loaded, load, load_policy
 from tests.factories import SERVER_MODEL
 
 if TYPE_CHECKING:
@@ -123,3 +124,44 @@ def test_limits_that_nothing_is_done_about_are_warned_of(text: str, warned: bool
     loaded = load_policy(ROUTES + text)
     assert isinstance(loaded, Loaded)
     assert any("nothing is done about the limits" in str(one) for one in loaded.warnings) == warned
+
+
+FLEET = """version: 1
+backends:
+  - {name: a, url: "http://a:1", model: m/x, method: mtp, draft_tokens: 3}
+  - {name: b, url: "http://b:1", model: m/x}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "known", "wrong"),
+    [
+        ("frozen", {"a": "m/x/mtp/3/", "b": "m/x/none/0/"}, []),
+        ("frozen", {"a": "", "b": ""}, []),  # of a sweep
+        ("auto", {"a": "m/x/mtp/3/"}, []),
+        ("frozen", {"a": "m/x/mtp/3/"}, ["it does not know 'b', of which nothing will be learnt either"]),
+        (
+            "auto",
+            {"a": "m/x/mtp/2/"},
+            ["what it knows of 'a' was learnt of 'm/x/mtp/2/', and that is 'm/x/mtp/3/'"],
+        ),
+        ("auto", {"c": ""}, ["it knows 'c', which the fleet does not have"]),
+        (
+            "auto",
+            {f"x{at}": "" for at in range(10)},
+            [
+                "it knows 'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7' and 2 more, which the fleet does not have"
+            ],
+        ),
+    ],
+)
+def test_a_file_of_what_was_learnt_is_held_against_the_fleet(
+    mode: str, known: dict[str, str], wrong: list[str], tmp_path: Path
+) -> None:
+    text = dump({name: replace(SERVER_MODEL, fingerprint=of) for name, of in known.items()})
+    (tmp_path / "learned.yaml").write_text(text)
+    given = f"{ROUTES}learning: {{mode: {mode}, file: learned.yaml}}\n"
+    loaded = load(FLEET, given, folder=tmp_path)
+    assert isinstance(loaded, Loaded), loaded
+    assert [one.wrong for one in loaded.warnings] == wrong
+    assert {one.path for one in loaded.warnings} <= {"learning.file"}
