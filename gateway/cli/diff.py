@@ -122,7 +122,8 @@ def _shipped(fleet: Fleet, policies: Sequence[Policy]) -> list[Seen]:
     found = []
     for target in sorted({backend.target for backend in fleet.backends}):
         servers = sum(backend.target == target for backend in fleet.backends)
-        read = [_read(target, policy) for policy in policies]
+        names = _asked_for(target, policies)
+        read = [_read(name, policy) for name, policy in zip(names, policies, strict=True)]
         labels = [one.classification.label for one in read[0]]
         for load, open_ in (("idle", 1), (f"{EACH} open on each server", EACH * servers)):
             went = [
@@ -133,8 +134,15 @@ def _shipped(fleet: Fleet, policies: Sequence[Policy]) -> list[Seen]:
     return found
 
 
-def _read(target: str, policy: Policy) -> list[Reading]:
-    """The shipped prompts as a policy reads them, of all workloads in turn."""
+def _asked_for(target: str, policies: Sequence[Policy]) -> list[str]:
+    """The model that prompts ask for under each policy: the same one where they share a name."""
+    names = [[name for name, of in policy.aliases.items() if of == target] for policy in policies]
+    both = next((name for name in names[0] if name in names[1]), None)
+    return [both or next(iter(own), target) for own in names]
+
+
+def _read(model: str, policy: Policy) -> list[Reading]:
+    """The shipped prompts for a model as a policy reads them, of all workloads in turn."""
     from backends import prompts
     from gateway.core.classes import service_of
     from gateway.core.classify import classify
@@ -144,7 +152,6 @@ def _read(target: str, policy: Policy) -> list[Reading]:
     from gateway.wire.endpoints import path_of
     from gateway.wire.inbound import Malformed, view
 
-    model = next((alias for alias, of in policy.aliases.items() if of == target), target)
     requests = []
     for prompt in _in_turn([prompts.load(workload) for workload in WORKLOADS]):
         body = json.dumps({"model": model, **prompt.request}).encode()

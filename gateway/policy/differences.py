@@ -54,12 +54,13 @@ def differences(old: Policy, new: Policy) -> tuple[str, ...]:
 
     The text of a file may differ where this says nothing: comments, order of keys, defaults written out.
     """
-    classes = ({one.name: one for one in policy.classes} for policy in (old, new))
+    classes = [{one.name: one for one in policy.classes} for policy in (old, new)]
     settings = [one.name for one in fields(Policy) if one.name not in _APART]
     return (
         *_named("models", old.aliases, new.aliases),
         *_routes(old.routes, new.routes),
         *_named("classes", *classes),
+        *_order("classes", *classes),
         *(line for name in settings for line in _pair(_at("", name), getattr(old, name), getattr(new, name))),
     )
 
@@ -89,9 +90,13 @@ def _routes(old: Sequence[Route], new: Sequence[Route]) -> Iterator[str]:
         else:
             uses = f"prefers {_spell(route.prefer)}, score {_spell(route.scorers)}"
             yield f"routes.{name}: new, number {place} of {len(after)}: takes {describe(route.match)}, {uses}"
-    kept = [name for name in before if name in after], [name for name in after if name in before]
-    if kept[0] != kept[1]:
-        yield f"routes: tried in another order, {', '.join(after)}"
+    yield from _order("routes", before, after)
+
+
+def _order(place: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
+    """Whether those that both have come in another order, where the first that fits takes a request."""
+    if [name for name in old if name in new] != [name for name in new if name in old]:
+        yield f"{place}: tried in another order, {', '.join(new)}"
 
 
 def _pair(place: str, old: object, new: object) -> Iterator[str]:

@@ -77,6 +77,21 @@ def test_settings_and_shares(call):
     assert "code: plain -100%, mtp4 +100%" in result.output
 
 
+def test_prompts_ask_both_policies_for_the_same_model(call, folder):
+    names = ("one: google/gemma-4-31B-it", "two: google/gemma-4-31B-it")
+    routes = """
+routes:
+  - {name: first, match: {model: one}, prefer: [mtp4]}
+  - {name: all, prefer: [plain]}
+"""
+    for file, order in (("forth", names), ("back", names[::-1])):
+        text = f"version: 1\nmodels: {{{', '.join(order)}}}{routes}"
+        (folder / f"{file}.yaml").write_text(text)
+    result = call("forth", "back")
+    assert result.exit_code == 0, result.output
+    assert "No setting differs." in result.output
+
+
 def test_json(call):
     said = json.loads(call("plain", "workload", "--json").output)
     idle, busy = said["moves"]

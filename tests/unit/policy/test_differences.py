@@ -157,3 +157,11 @@ def _changed(value, path):
         tuple: lambda: inner[:-1] or (WeightedScorer("load", 1.0),), dict: dict,
     }  # fmt: skip
     return replace(value, **{name: others.get(type(inner), lambda: 1)()})
+
+
+def test_that_classes_are_tried_in_another_order():
+    first, second = ServiceClass("a"), ServiceClass("b")
+    old = replace(OLD, classes=(first, second))
+    assert told(replace(OLD, classes=(second, first)), old) == ("classes: tried in another order, b, a",)
+    (new,) = told(replace(OLD, classes=(first, ServiceClass("c"), second)), old)
+    assert new.startswith("classes.c: new")
