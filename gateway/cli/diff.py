@@ -29,6 +29,9 @@ DIFFERENT = 1
 EACH = 16
 """Requests that each server has open in the busy fleet."""
 
+OF_LOG = "at the times of the log"
+"""Where requests of a log go by each policy, at the load that comes of its choices: not where they went."""
+
 NO_SERVER = "no server"
 
 
@@ -196,7 +199,7 @@ def _logged(log: list[Path], fleet: Fleet, policies: Sequence[Policy]) -> list[S
             for one, policy in zip(logs, policies, strict=True)
         ]
         labels = [one.classification.label for one in of.logged]
-        found.append(Seen.of(target, "as logged", labels, went))
+        found.append(Seen.of(target, OF_LOG, labels, went))
     return found
 
 

@@ -106,7 +106,7 @@ def test_json(call):
 def test_the_requests_of_a_log(call, folder):
     said = json.loads(call("least", "plain", "--log", str(folder / "log.jsonl"), "--json").output)
     (moves,) = said["moves"]
-    assert moves["load"] == "as logged"
+    assert moves["load"] == diff.OF_LOG
     assert moves["become"] == {"plain": 1.0}
     assert set(moves["were"]) == {"plain", "mtp4", "dflash7"}
     assert 0.2 < moves["moved"] < 0.9
