@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 NOT_ANSWERED: Final = "not answered at the first attempt"
 NOT_MEASURED: Final = "without a count of tokens"
+NO_DURATION: Final = "that took no time"
 NOT_IN_FLEET: Final = "on servers that the fleet file does not have"
 
 
@@ -97,7 +98,12 @@ def read(files: Sequence[Path], fleet: Fleet, classes: Sequence[ServiceClass]) -
     except OSError as error:
         raise TooLittleError(f"{error.filename}: {error.strerror}") from None
     for entry in replayable:
-        logged = _logged(entry, fleet, there[entry.choice.fleet], classes)
+        try:
+            logged = _logged(entry, fleet, there[entry.choice.fleet], classes)
+        except (LookupError, TypeError, ValueError) as error:
+            raise TooLittleError(
+                f"request {entry.request_id}: no features of this version: {error}"
+            ) from None
         found[entry.choice.target or ""].kept.append(_Kept(entry, logged))
     usable = {target: of for target, of in found.items() if of.kept}
     if not usable:
@@ -117,6 +123,8 @@ def _why_not(entry: Entry, fleet: Fleet) -> str:
         return NOT_ANSWERED
     if not outcome.output_tokens or outcome.decode_seconds is None:
         return NOT_MEASURED
+    if entry.seconds <= entry.decided_after:
+        return NO_DURATION
     if entry.backend not in known:
         return NOT_IN_FLEET
     return ""
@@ -143,7 +151,7 @@ def _logged(entry: Entry, fleet: Fleet, there: Container[str], classes: Sequence
         now=now,
         backend=entry.backend,
         propensity=entry.choice.propensity or 1.0,
-        seconds=max(0.0, entry.seconds - entry.decided_after),
+        seconds=entry.seconds - entry.decided_after,
         output_tokens=outcome.output_tokens or 1,
         prompt_tokens=computed,
         service=next((one for one in classes if one.name == entry.choice.service), None),

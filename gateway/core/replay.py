@@ -160,6 +160,9 @@ def estimate(logged: Sequence[Logged], policy: Policy, models: Mapping[str, Serv
     went, goes = was.servers, would.servers
     kept = [at for at, name in enumerate(goes) if name]
     if len(kept) < BLOCKS:
+        if refused := len(logged) - len(kept):
+            words = f"the policy has no server for {refused} of the {len(logged)} requests"
+            raise ValueError(f"{words}, and {BLOCKS} at least are needed to estimate from")
         raise ValueError(f"{len(kept)} requests are too few to estimate from; log {BLOCKS} at least")
     same = np.array([goes[at] == went[at] for at in kept], dtype=float)
     chance = np.array([max(logged[at].propensity, 1.0 / _WEIGHT) for at in kept])
@@ -278,7 +281,10 @@ def _mended(
     for one, seconds in zip(logged, was.tolist(), strict=True):
         seen[one.backend] += one.seconds
         said[one.backend] += seconds
-    return {name: level * (seen[name] / said[name] if said[name] else 1.0) for name, level in levels.items()}
+    return {
+        name: level * (seen[name] / said[name] if seen[name] and said[name] else 1.0)
+        for name, level in levels.items()
+    }
 
 
 def _shares(names: Sequence[str]) -> dict[str, float]:

@@ -6,6 +6,7 @@ have cost and how loaded it was, how likely the choice was, and what came of it.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -235,9 +236,12 @@ def parse(line: bytes) -> Entry:
         UnreadableError: It is none, or was written by a later version.
     """
     try:
-        return _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        entry = _DECODER.decode(line)
+        datetime.fromisoformat(entry.time)
+    except (msgspec.DecodeError, ValueError) as error:
         why = str(error)
+    else:
+        return entry
     try:
         version = _VERSIONED.decode(line).get("version")
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -183,6 +183,32 @@ def test_what_cannot_be_replayed_is_said(call, folder):
     assert call(policy="bad.yaml").exit_code == 2
 
 
+def test_lines_that_no_gateway_wrote_are_named(call, folder):
+    first, *more = (json.loads(one) for one in (folder / "log.jsonl").read_text().splitlines()[:40])
+    path = folder / "broken.jsonl"
+
+    def written(*lines):
+        path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+        return call(log="broken.jsonl")
+
+    done = written(first, {**first, "time": "yesterday"})
+    assert done.exit_code == 2
+    assert "broken.jsonl:2: Invalid isoformat string: 'yesterday'" in done.stderr
+    done = written({**first, "request_id": "odd", "features": {}})
+    assert done.exit_code == 2
+    assert "request odd: no features of this version" in done.stderr
+    done = written(*({**one, "seconds": one["decided_after"]} for one in more))
+    assert done.exit_code == 2
+    assert f"no request of the log can be replayed: {len(more)} that took no time" in done.stderr
+
+
+def test_that_the_policy_has_no_name_for_the_model_is_said(call, folder):
+    (folder / "renamed.yaml").write_text(PLAIN.replace("fleet:", "other:"))
+    done = call(policy="renamed.yaml")
+    assert done.exit_code == 2
+    assert "the policy has no server for" in done.stderr
+
+
 def test_servers_that_are_gone_are_left_out(call, folder):
     (folder / "two.yaml").write_text("\n".join(one for one in FLEET.splitlines() if "mtp4" not in one))
     done = call("--json", fleet="two.yaml")

@@ -164,3 +164,15 @@ def test_what_the_log_tells_little_of_widens_the_errors():
 def test_what_is_in_doubt_and_rests_on_the_model_is_not_told(difference, untold, told, slower):
     found = replace(estimate(log(), TO_FAST, MODELS), difference=difference, untold=untold)
     assert (found.told, found.slower) == (told, slower)
+
+
+def test_that_the_policy_refuses_the_requests_is_why_too_few_are_left():
+    with pytest.raises(
+        ValueError, match="the policy has no server for 300 of the 300 requests, and 30 at least"
+    ):
+        estimate(log(), policy(route(), aliases={}), MODELS)
+
+
+def test_requests_that_took_no_time_are_no_reason_to_fail():
+    logged = [replace(one, seconds=0.0) for one in log(60)]
+    assert estimate(logged, TO_FAST, MODELS).logged.value == 0.0
