@@ -299,7 +299,10 @@ def ran(*arguments: object) -> str:
 
 @pytest.mark.timeout(300)
 def test_a_policy_follows_the_load_where_the_best_configuration_does(tmp_path: Path) -> None:
-    """DFlash is the fastest with one request in flight, MTP with 32: each gets the requests of its load."""
+    """DFlash is the fastest with one request in flight, MTP with 32: what comes first moves with the load.
+
+    Neither is preferred so long that the servers behind it would have given more.
+    """
     target = "Qwen/Qwen3.6-27B"
     ran(
         "sweep", "--simulate", target, "--workloads", "code", "--concurrency", "1,32", "--precision", "10%",
@@ -337,8 +340,9 @@ backends:
                 "--json",
             )
         )
-        shares = simulated[0]["shares"]
-        by_load[clients] = shares["mtp4"] + shares["mtp5"]
-        assert shares["plain"] < 0.1
+        ours, least = simulated[:2]
+        by_load[clients] = ours["shares"]["mtp4"] + ours["shares"]["mtp5"]
+        assert ours["shares"]["plain"] < 0.15
+        assert ours["tokens_per_second"] > 0.97 * least["tokens_per_second"]
     assert by_load[1] < 0.1
-    assert by_load[32] > 0.5
+    assert by_load[32] > 0.4
