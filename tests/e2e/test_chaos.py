@@ -276,6 +276,16 @@ def tasks():
     return Counter(one.get_coro().__qualname__ for one in asyncio.all_tasks())
 
 
+async def lasting():
+    """Tasks that are there at each of many moments: probes, scrapes and what connects for them come and go."""
+    found = tasks()
+    for _ in range(30):
+        await asyncio.sleep(0.02)
+        found &= tasks()
+    del found["RequestResponseCycle.run_asgi"]  # of probes and scrapes there are always some
+    return found
+
+
 def descriptors():
     """Open file descriptors by what they are."""
     found = Counter()
@@ -360,8 +370,7 @@ async def disturbed(folder, mode, way):
             **way,
         ) as url:
             await idle(url)
-            before = tasks()
-            del before["RequestResponseCycle.run_asgi"]  # a probe or scrape, of which there are always some
+            before = await lasting()
             asks = (Ask.drawn(rng) for _ in range(REQUESTS))
             async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=0)) as session:
                 disturbing = asyncio.create_task(fleet.disturb())
