@@ -95,6 +95,19 @@ def saying(*answers):
     return script
 
 
+def only_first(answer):
+    """A script that gives an answer to the first request, and to every other one closes without a word."""
+    left = [answer]
+
+    async def script(_, writer):
+        if not left:
+            return False
+        writer.write(left.pop())
+        return True
+
+    return script
+
+
 def reset(writer):
     """Make the end of the script a reset."""
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)

@@ -71,7 +71,8 @@ class Decision:
     def seconds(self) -> float:
         """Predicted seconds of the first candidate; 0 where what it came first by does not predict any."""
         first = self.candidates[0]
-        return sum([part.value for part in first.parts if part.scorer == "seconds"])
+        by = zip(first.scorers, first.values, strict=True)
+        return sum([value for scorer, value in by if scorer.name == "seconds"])
 
     @property
     def lost(self) -> float:

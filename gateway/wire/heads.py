@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.wire import refusals
 from gateway.wire.refusals import HEAD_LIMIT, TARGET_LIMIT
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from uvicorn.config import Config
-    from uvicorn.server import ServerState
 
 _CODING: Final = b"transfer-encoding"
 
@@ -35,19 +29,10 @@ class HeadReader(HttpToolsProtocol):
         refusal: What the client is told, or would be, where a head cannot be read.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        """As uvicorn makes it."""
-        super().__init__(config, server_state, app_state, _loop)
-        self.refusal = refusals.UNREADABLE
-        self._head_open = True
-        self._head_size = 0
-        self._progress = self._repeating = False
+    refusal = refusals.UNREADABLE
+    _head_open = True
+    _head_size = 0
+    _progress = _repeating = False
 
     def _feed(self, data: bytes) -> None:
         try:

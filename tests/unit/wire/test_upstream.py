@@ -13,7 +13,7 @@ from gateway.wire.lean import pool
 from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.portable import HttpxUpstream
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
-from tests.raw_server import full_listener, gone, reset, saying, serving
+from tests.raw_server import full_listener, gone, only_first, reset, saying, serving
 
 CERTIFICATE = Path(__file__).parents[2] / "fixtures/tls/localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
@@ -543,13 +543,7 @@ async def test_a_connection_closed_in_the_moment_of_use_is_replaced(upstream, ki
 
 @pytest.mark.usefixtures("unhurried")
 async def test_a_replaced_connection_is_not_replaced_again(upstream):
-    async def script(_, writer):
-        if server.requests[1:]:
-            return False
-        writer.write(OK)
-        return True
-
-    async with serving(script) as (server, url):
+    async with serving(only_first(OK)) as (server, url):
         assert await ask(upstream, get(url)) == (200, b"hello")
         assert await failure(upstream.send(get(url), 1.0)) == ("sent", "reset")
         assert server.connections == 2
@@ -558,13 +552,7 @@ async def test_a_replaced_connection_is_not_replaced_again(upstream):
 @pytest.mark.parametrize("method", ["POST", "DELETE", "PUT"])
 @pytest.mark.usefixtures("unhurried")
 async def test_no_connection_is_replaced_for_what_may_not_be_repeated(upstream, method):
-    async def script(_, writer):
-        if server.requests[1:]:
-            return False
-        writer.write(OK)
-        return True
-
-    async with serving(script) as (server, url):
+    async with serving(only_first(OK)) as (server, url):
         assert await ask(upstream, get(url)) == (200, b"hello")
         once = UpstreamRequest(method, url + "/", [], b"", repeatable=False)
         assert await failure(upstream.send(once, 1.0)) == ("sent", "reset")

@@ -9,7 +9,7 @@ from gateway.wire.lean import pool
 from gateway.wire.lean.connection import Connection
 from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.upstream import UpstreamError, UpstreamRequest
-from tests.raw_server import gone, saying, serving
+from tests.raw_server import gone, only_first, saying, serving
 
 CERTIFICATE = Path(__file__).parents[3] / "fixtures/tls/localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -91,13 +91,7 @@ async def test_a_sweep_closes_what_is_past_its_time_and_comes_again_for_the_rest
 async def test_a_connection_that_breaks_long_after_the_request_is_not_replaced(upstream, monkeypatch):
     """The backend had the request by then, and may have broken because of it."""
 
-    async def script(_, writer):
-        if server.requests[1:]:
-            return False
-        writer.write(OK)
-        return True
-
-    async with serving(script) as (server, url):
+    async with serving(only_first(OK)) as (server, url):
         await ask(upstream, url)
         monkeypatch.setattr(pool, "RACE_SECONDS", -1.0)
         assert await failure(upstream.send(post(url), 1.0)) == ("sent", "reset")
