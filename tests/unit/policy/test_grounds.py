@@ -75,14 +75,14 @@ def test_configurations_that_were_not_measured_are_named(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [(None, "No such file"), ("{}", "source: Field required"), ("nothing", "Invalid JSON")],
+    [(None, "No such file"), ("{}", "version: Field required"), ("nothing", "Invalid JSON")],
 )
 def test_evidence_that_cannot_be_used_is_warned_of_and_the_policy_still_loads(
     tmp_path: Path, text: str | None, why: str
 ) -> None:
     (said,) = warnings(tmp_path, text)
     assert "'evidence.json' cannot be used" in said
-    assert why in said or text == "{}"
+    assert why in said
 
 
 def test_nothing_is_read_where_no_evidence_is_named_or_no_folder_known(tmp_path: Path) -> None:
