@@ -128,8 +128,12 @@ class Control:
         return PlainTextResponse("ok\n")
 
     async def readyz(self) -> PlainTextResponse:
-        """At least one backend can take a request."""
-        ready = any(state.available(clock.monotonic()) for state in self.fleet.snapshot.states)
+        """At least one backend can take a request, at once or from the queue.
+
+        One that is full or asked for a pause counts: whoever may wait must not be turned away before.
+        """
+        now = clock.monotonic()
+        ready = any(state.healthy and state.breaker.until <= now for state in self.fleet.snapshot.states)
         return PlainTextResponse("ready\n" if ready else "no backend is available\n", 200 if ready else 503)
 
     def metrics(self, request: Request) -> Response:

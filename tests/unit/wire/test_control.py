@@ -103,6 +103,15 @@ async def test_a_server_that_asked_to_be_left_alone(control, fleet):
     one = await shown(control)
     assert (one["unavailable"], one["breaker"]) == ("retry_after", "closed")
     assert 0.0 < one["back_in_seconds"] <= 30.0
+    assert await ready(control) == 200, "requests wait for it in the queue"
+
+
+async def test_a_fleet_that_is_full_is_waited_for(control, fleet):
+    for _ in range(8):
+        fleet.dispatched("a")
+    one = await shown(control)
+    assert (one["available"], one["unavailable"]) == (False, "full")
+    assert await ready(control) == 200, "or no request would come to wait"
 
 
 async def test_the_budget_of_further_attempts(control, fleet):
