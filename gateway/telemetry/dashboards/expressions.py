@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.telemetry import names
-from gateway.telemetry.dashboards.promql import PANEL, per_second, ratio, share
+from gateway.telemetry.dashboards.promql import PANEL, now, per_second, ratio, share, with_target
 
 BAD: Final = 'status=~"upstream_error|timeout|truncated|rejected"'
 """Requests that failed by our fault or the backends'; not a client's own mistake, nor that it left."""
@@ -75,3 +75,24 @@ def error_share(window: str = PANEL, where: str = "") -> str:
         per_second(names.REQUESTS, where=failed, window=window),
         per_second(names.REQUESTS, where=where, window=window),
     )
+
+
+def obtainable() -> str:
+    """Backends of each target that take requests, at once or, as they are busy and nothing else, in turn.
+
+    A gateway's backend counts once for each gateway.
+    """
+    available = names.AVAILABLE.prometheus
+    full = f"({names.IN_FLIGHT.prometheus} >= bool {names.LIMIT.prometheus})"
+    well = f"{names.HEALTHY.prometheus} * ({names.BREAKER_STATE.prometheus} < bool 1)"
+    return f"sum by (target) ({with_target(f'({available} + {full} * {well} or {available})')})"
+
+
+def untold(where: str = "") -> str:
+    """Share of each server's accepted tokens that no answer told of, where one gateway alone has the server.
+
+    Of several, each takes the others for strangers.
+    """
+    gateways = now(names.BACKEND_INFO, "backend", how="count")
+    mismatch = now(names.COUNTERS_MISMATCH, "backend", where=where)
+    return f"{mismatch} unless on (backend) ({gateways} > 1)"

@@ -99,6 +99,11 @@ def quantile(share: float, metric: Metric, *by: str, where: str = "", window: st
     return f"histogram_quantile({share}, {_over('sum', metric, (*by, 'le'), buckets)})"
 
 
+def with_target(series: str) -> str:
+    """Series with the label ``backend``, and the target model of each as ``target``."""
+    return f"{series} * on (backend) group_left (target) {_TARGETS}"
+
+
 def ratio(over: str, under: str) -> str:
     """One expression over another, absent where the second is 0 rather than not a number."""
     return f"{over} / ({under} > 0)"
@@ -130,7 +135,7 @@ def _check(metric: Metric, kind: str, by: Iterable[str]) -> None:
 def _over(how: str, metric: Metric, by: tuple[str, ...], series: str) -> str:
     """An aggregation of a metric's series; they get the label ``target`` where it is to be kept."""
     if TARGET in by and TARGET not in metric.labels:
-        series += f" * on (backend) group_left (target) {_TARGETS}"
+        series = with_target(series)
     return f"{how}{_by(by)}({series})"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.telemetry import names
-from gateway.telemetry.dashboards.expressions import BAD, USUAL_SPEED, USUAL_TTFT
+from gateway.telemetry.dashboards.expressions import BAD, USUAL_SPEED, USUAL_TTFT, obtainable, untold
 from gateway.telemetry.dashboards.promql import growth, now, or_zero, per_second, share
 from gateway.telemetry.dashboards.recordings import RECORDINGS, Recording
 
@@ -93,7 +93,7 @@ ALERTS: Final = (
     ),
     Alert(
         "SpecrouteNoBackend",
-        (Condition(now(names.AVAILABLE, "target", how="sum"), "<", 1),),
+        (Condition(obtainable(), "<", 1),),
         "30s",
         PAGE,
         "No backend of {{ $labels.target }} can take a request",
@@ -118,7 +118,11 @@ ALERTS: Final = (
     ),
     Alert(
         "SpecrouteBreakerOpen",
-        (Condition(now(names.BREAKER_STATE, "backend"), ">=", 2),),
+        (
+            Condition(now(names.BREAKER_STATE, "backend"), ">=", 1),
+            # Half-open as long as a trial hangs, and open again for no more than a minute.
+            Condition(f"max by (backend) (max_over_time({names.BREAKER_STATE.prometheus}[10m]))", ">=", 2),
+        ),
         "1m",
         TICKET,
         "The breaker of {{ $labels.backend }} is open",
@@ -217,7 +221,7 @@ ALERTS: Final = (
     ),
     Alert(
         "SpecrouteCountersDisagree",
-        (Condition(f"abs({now(names.COUNTERS_MISMATCH, 'backend')})", ">", 0.2),),
+        (Condition(f"abs({untold()})", ">", 0.2),),
         "15m",
         TICKET,
         "{{ $labels.backend }} and its answers disagree about accepted tokens",
