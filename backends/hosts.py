@@ -18,6 +18,21 @@ def is_here(host: str) -> bool:
     return any(_bound(family, address, 0) is None for family, address in _addresses(host))
 
 
+def published(host: str, port: int) -> str:
+    """What opens a container's port on its machine where the address of its URL leads, as Compose writes it.
+
+    A name may stand for any address, so with one the port is open on all.
+    """
+    if _kind(host) == _LOOPBACK and host != "::1":
+        host = "127.0.0.1"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return f"{port}:{port}"
+    shown = f"[{address}]" if address.version == 6 else str(address)
+    return f"{shown}:{port}:{port}"
+
+
 def port_is_free(host: str, port: int) -> bool:
     """Whether nobody listens on a port of this machine."""
     return not any(_bound(family, address, port) == errno.EADDRINUSE for family, address in _addresses(host))

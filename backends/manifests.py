@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ruamel.yaml import YAML
 
 from backends.checkpoint import is_path
+from backends.hosts import published
 from backends.placement import place
 from backends.render import VISIBLE, arguments, environment, key_from
 from backends.spec import API_KEY
@@ -110,7 +111,8 @@ def _service(spec: LaunchSpec, platform: Platform, gpus: tuple[int, ...]) -> dic
             **({API_KEY: f"${{{variable}:?}}"} if (variable := key_from(spec)) else {}),
             "HF_HOME": MODELS,
         },
-        "ports": [f"127.0.0.1:{spec.port}:{spec.port}"],
+        # Who names a server by its service is in the same network and needs no port of the machine.
+        **({} if spec.host == spec.name else {"ports": [published(spec.host, spec.port)]}),
         "volumes": [
             f"${{HF_HOME:-./models}}:{MODELS}",
             *(f"{place}:{place}:ro" for place in map(_literal, (*folders.values(), *files.values()))),

@@ -39,6 +39,13 @@ restarts one that ends with a growing pause, looks every minute whether each sti
 stops them all with Ctrl-C. `--write` names the fleet file of a running gateway, which then takes the
 servers in.
 
+In Compose a server's port is open at the address of its URL: on this machine alone for `127.0.0.1`, on all
+addresses for a name, and on none for the name of its own service, by which a gateway in the same Compose
+project reaches it. In Kubernetes each server is a Service of its name (in small letters, digits and dashes)
+on port 8000, whatever its URL says: the fleet file of the gateway there has `http://NAME:8000`, from
+another namespace `http://NAME.NAMESPACE:8000`. Weights are in a volume claim `models` that you make, which
+servers on several nodes have to be able to mount at the same time.
+
 A server is started with the key that the variable in `api_key_env` holds, and asked with it; `--print` names
 the variable alone (in Kubernetes a key of the secret `vllm-keys`). With `ssl-certfile` in `launch.args` and
 `https` in its URL its own certificate is believed here; a gateway believes it if `SSL_CERT_FILE` names it, or

@@ -240,6 +240,25 @@ def test_ids_and_addresses_are_no_folders() -> None:
     assert len(service["volumes"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("host", "ports"),
+    [
+        ("127.0.0.1", ["127.0.0.1:8101:8101"]),
+        ("localhost", ["127.0.0.1:8101:8101"]),
+        ("::1", ["[::1]:8101:8101"]),
+        ("10.0.0.5", ["10.0.0.5:8101:8101"]),
+        ("fd00::5", ["[fd00::5]:8101:8101"]),
+        ("0.0.0.0", ["0.0.0.0:8101:8101"]),
+        ("gpu-1", ["8101:8101"]),
+        ("a", None),
+    ],
+)
+def test_compose_opens_the_port_where_the_url_leads(host: str, ports: list[str] | None) -> None:
+    spec = LaunchSpec("a", "acme/model", "t", host=host)
+    service = YAML(typ="safe").load(manifests.compose([spec], "rocm"))["services"]["a"]
+    assert service.get("ports") == ports
+
+
 def test_a_compose_file_is_of_one_machine() -> None:
     specs = [LaunchSpec("a", "t", "t", host="10.0.0.1"), LaunchSpec("b", "t", "t", host="10.0.0.2")]
     with pytest.raises(
