@@ -40,7 +40,10 @@ def read_text(path: Path) -> str:
 
 
 def load_config(fleet: Path, policy: Path) -> Config:
-    """Both files as they would be in force; the command ends with exit code 2 where they are not right."""
+    """Both files as they would be in force; the command ends with exit code 2 where they are not right.
+
+    What works but is probably not meant is said on stderr.
+    """
     from gateway.policy.load import load
 
     texts = read_text(fleet), read_text(policy)
@@ -57,6 +60,8 @@ def load_backends(fleet: Path) -> Fleet:
 def _right(loaded: Loaded[Value] | Invalid) -> Value:
     from gateway.policy.load import Invalid
 
+    for warning in loaded.warnings:
+        typer.echo(str(warning), err=True)
     if isinstance(loaded, Invalid):
         refuse("\n".join(map(str, loaded.problems)))
     return loaded.value

@@ -167,6 +167,20 @@ def test_files_that_are_wrong_are_bad_input(tmp_path: Path) -> None:
     assert f"{policy}:3:24: routes[0].prefer[0]: there is no backend 'gemma31-mpt4'" in done.stderr
 
 
+def test_what_is_probably_not_meant_is_said_beside_the_answer(tmp_path: Path) -> None:
+    """A file of what was learnt that knows nothing of this fleet decides as if there were none."""
+    (tmp_path / "learned.yaml").write_text("version: 1\nservers: {}\n", encoding="utf-8")
+    policy = tmp_path / "p.yaml"
+    policy.write_text(
+        "version: 1\nlearning: {mode: frozen, file: learned.yaml}\nroutes:\n  - {name: a, prefer: [any]}\n",
+        encoding="utf-8",
+    )
+    done = run("--policy", str(policy), "--prompt", "hi", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert f"{policy}:2:32: warning: learning.file: it does not know 'gemma31-none'" in done.stderr
+    assert json.loads(done.stdout)["backend"]
+
+
 def test_help_has_an_example() -> None:
     done = run("--help")
     assert done.exit_code == 0

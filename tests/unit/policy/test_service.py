@@ -139,6 +139,8 @@ backends:
         ("frozen", {"a": "m/x/mtp/3/", "b": "m/x/none/0/"}, []),
         ("frozen", {"a": "", "b": ""}, []),  # of a sweep
         ("auto", {"a": "m/x/mtp/3/"}, []),
+        ("auto", {}, []),
+        ("frozen", {}, [f"it does not know '{one}', of which nothing will be learnt either" for one in "ab"]),
         ("frozen", {"a": "m/x/mtp/3/"}, ["it does not know 'b', of which nothing will be learnt either"]),
         (
             "auto",
