@@ -93,6 +93,14 @@ def test_settings_that_are_set_exist() -> None:
     assert {each["name"] for each in container["env"]} <= SETTINGS
 
 
+def test_a_gateway_has_the_time_to_end_its_answers() -> None:
+    gateway = services()["gateway"]
+    assert "SPECROUTE_DRAIN_SECONDS" not in gateway["environment"]
+    drain = Settings.model_fields["drain_seconds"].default
+    # Docker kills after 10 s unless told otherwise.
+    assert int(gateway["stop_grace_period"].removesuffix("s")) >= drain + 12
+
+
 def test_the_image_copies_what_is_there_and_the_context_lets_it_in() -> None:
     image = (DEPLOY / "images" / "Dockerfile").read_text()
     copied = {
