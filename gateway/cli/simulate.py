@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gateway.core.fleet import Backend
     from gateway.core.policy import Policy
 
-LIMITS_MISSED = 1
-"""Exit code where a source with limits kept them for fewer than nine of ten requests."""
+FELL_SHORT = 1
+"""Exit code where a source with limits kept them for fewer than nine of ten requests, or nothing was answered."""
 
 KEPT = 0.9
 LEAST_SCRAPE = 0.01
@@ -124,7 +124,8 @@ def simulate(
 
     Example: `specroute simulate fleet.yaml --policy policy.yaml --rate 0:2,120:8 --events faults.yaml --json`
 
-    Exit codes: 0 simulated, 1 a source kept its limits for fewer than nine of ten requests, 2 bad input.
+    Exit codes: 0 simulated, 1 a source kept its limits for fewer than nine of ten requests or nothing was
+    answered, 2 bad input.
     """
     from backends.fleetsim import scenario
     from backends.fleetsim.fleet import Setup
@@ -163,7 +164,8 @@ def simulate(
         typer.echo(json.dumps(_as_json(results, names), indent=2))
     else:
         _print(results, names)
-    raise typer.Exit(LIMITS_MISSED if any(one.share < KEPT for one in results[0].kept) else 0)
+    short = not results[0].answered or any(one.share < KEPT for one in results[0].kept)
+    raise typer.Exit(FELL_SHORT if short else 0)
 
 
 def _files(fleet: Path, policy: Path | None, target: str | None) -> tuple[list[Backend], Policy | None]:

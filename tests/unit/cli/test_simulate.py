@@ -126,6 +126,14 @@ def test_limits_of_the_policys_classes_are_counted(run):
     assert json.loads(done.stdout)[0]["kept"] == {"interactive": 0.0}
 
 
+def test_a_fleet_that_answers_nothing_fell_short(run):
+    write(run, "plain.yaml", "\n".join(FLEET.splitlines()[:-1]))
+    down = "version: 1\nevents: [{at: 0, backend: plain, down: 1000}]\n"
+    done = run("--clients", "4", "--events", write(run, "e.yaml", down), "--json", *SHORT, fleet="plain.yaml")
+    assert json.loads(done.stdout)[0]["answered"] == 0
+    assert done.exit_code == 1
+
+
 def test_servers_without_a_draft_have_the_same_graphs_and_faults(run):
     write(run, "plain.yaml", "\n".join(FLEET.splitlines()[:-1]))
     events = write(run, "e.yaml", "version: 1\nevents: [{at: 0, backend: plain, slow: 3}]\n")
