@@ -11,7 +11,7 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from gateway.wire.client import Receive, Scope, Send
+    from gateway.wire.client import Message, Receive, Scope, Send
 
 HEADER: Final = b"x-specroute-sibling"
 """On what one worker asks of another, which is not to ask the others in turn."""
@@ -92,11 +92,7 @@ class Siblings:
             answer = await self._client.send(request, stream=True)
         except httpx.HTTPError as error:
             _log.warning("the first worker gives no answer: %r", error)
-
-            async def again() -> dict[str, object]:
-                return {"type": "http.request", "body": bytes(body)}
-
-            await self._app(scope, again, send)
+            await self._app(scope, _behind(bytes(body), receive), send)
             return
         try:
             headers = [(n.lower(), v) for n, v in answer.headers.raw if n.lower() not in _OF_THE_CONNECTION]
@@ -128,6 +124,16 @@ class Siblings:
         except httpx.HTTPError as error:
             _log.warning("worker at %s gives no answer: %r", url, error)
             return None
+
+
+def _behind(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already, then what else comes of the client, which is that it leaves."""
+    read = [body]
+
+    async def again() -> Message:
+        return {"type": "http.request", "body": read.pop()} if read else await receive()
+
+    return again
 
 
 def _of_the_page(path: str) -> bool:

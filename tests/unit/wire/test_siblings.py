@@ -184,3 +184,18 @@ async def test_the_first_worker_serves_its_page_itself_and_so_does_another_where
     gone = worker(Others(httpx.ConnectError("gone"), ""), 2)
     assert (await ask(gone, "GET", "/ui")).body == b"/ui"
     assert (await ask(gone, "POST", "/ui/explain")).body == b"/ui/explain"
+
+
+async def test_who_answers_for_the_first_worker_is_told_of_the_body_once_and_then_of_its_clients_end():
+    told = []
+
+    async def app(scope, receive, send):
+        told.extend([await receive(), await receive()])
+        await own(scope, receive, send)
+
+    siblings = worker(Others(httpx.ConnectError("gone"), ""), 2)
+    siblings._app = app
+    client = Conversation(siblings, path="/ui/explain", body=b"request=hi")
+    client.leave()
+    await client.end()
+    assert told == [{"type": "http.request", "body": b"request=hi"}, {"type": "http.disconnect"}]
