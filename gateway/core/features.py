@@ -101,6 +101,7 @@ class RequestView:
     Attributes:
         endpoint: One of :data:`ENDPOINTS`.
         path: As the client sent it, without the query; ``""`` where there was none.
+        n: Choices of the answer: what ``n`` says, for each prompt of a completion.
         parameters: Those of :data:`PARAMETERS` that say something, for capability filters.
         max_tokens: The lower of ``max_tokens`` and ``max_completion_tokens``, if any.
         response_format: ``text``, ``json_object``, ``json_schema`` or another ``type`` that was sent.

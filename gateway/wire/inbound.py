@@ -62,6 +62,10 @@ class _StreamOptions(msgspec.Struct):
     include_usage: msgspec.Raw = msgspec.Raw()
 
 
+class _TextOptions(msgspec.Struct):
+    format: msgspec.Raw = msgspec.Raw()
+
+
 _Plain: TypeAlias = bool | int | float | str | None
 
 
@@ -79,6 +83,7 @@ class _Body(Parameters):
     instructions: msgspec.Raw = msgspec.Raw()
     prompt: msgspec.Raw = msgspec.Raw()
     input: msgspec.Raw = msgspec.Raw()
+    text: msgspec.Raw = msgspec.Raw()
     metadata: msgspec.Raw = msgspec.Raw()
     previous_response_id: msgspec.Raw = msgspec.Raw()
 
@@ -101,6 +106,7 @@ _TOOL: Final = msgspec.json.Decoder(_Tool)
 _TYPED: Final = msgspec.json.Decoder(str | _Typed)
 _VALUE: Final = msgspec.json.Decoder(_Plain)
 _METADATA: Final = msgspec.json.Decoder(dict[str, Any])
+_TEXT_OPTIONS: Final = msgspec.json.Decoder(_TextOptions)
 _STREAM_OPTIONS: Final = msgspec.json.Decoder(_StreamOptions)
 
 _TOOL_CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
@@ -134,7 +140,10 @@ def _tool_choice(raw: msgspec.Raw) -> str:
     return _TOOL_CHOICES.get(mode) or _TOOL_CHOICES.get(choice.type, "named" if choice.type else "")
 
 
-def _response_format(raw: msgspec.Raw) -> str:
+def _response_format(body: _Body) -> str:
+    raw = body.response_format or (
+        turns.decode(_TEXT_OPTIONS, body.text, _TextOptions()).format if body.text else b""
+    )
     if not raw:
         return "text"
     chosen = turns.decode(_TYPED, raw, "")
@@ -188,6 +197,18 @@ def _plain(value: msgspec.Raw | _Plain) -> _Plain:
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _choices(endpoint: str, body: _Body) -> int:
+    """How many an answer has: so many for each prompt."""
+    prompts = turns.prompts(body.prompt) if endpoint == "completions" and body.prompt else 1
+    return prompts * (_count(_plain(body.n)) or 1)
+
+
+def _parameters(body: _Body, response_format: str) -> frozenset[str]:
+    """Names of those that say something; responses have another place for one of them."""
+    named = given(body)
+    return named | {"response_format"} if body.text and response_format != "text" else named
 
 
 def _max_tokens(body: _Body) -> int | None:
@@ -261,17 +282,18 @@ def received(
     except UNREADABLE as error:
         return Malformed(f"the body is not valid JSON: {error}"), body
     metadata = _metadata(read.metadata)
+    response_format = _response_format(read)
     seen = RequestView(
         endpoint=endpoint,
         model=read.model or "",
         path=path,
         stream=_plain(read.stream) is True,
         include_usage=_asks_usage(read.stream_options),
-        n=_count(_plain(read.n)) or 1,
+        n=_choices(endpoint, read),
         max_tokens=_max_tokens(read),
         temperature=_temperature(_plain(read.temperature)),
-        parameters=given(read),
-        response_format=_response_format(read.response_format),
+        parameters=_parameters(read, response_format),
+        response_format=response_format,
         tool_choice=_tool_choice(read.tool_choice),
         tools=tuple(_tools(read.tools))[:_TOOLS] if read.tools else (),
         turns=tuple(_turns(read)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -29,6 +30,7 @@ D = TypeVar("D")
 class _Part(msgspec.Struct):
     type: str | None = ""
     text: str | None = ""
+    content: msgspec.Raw = msgspec.Raw()
 
 
 _Content: TypeAlias = str | list[_Part | str] | None
@@ -52,6 +54,7 @@ _PROMPTS: Final = msgspec.json.Decoder(list[str])
 RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 _NO_CALLS: Final = ABSENT | {b"[]"}
+_OF_MESSAGES: Final = frozenset({None, "", "message"})
 _ROLES: Final = {"developer": "system", "function": "tool"}
 
 
@@ -93,24 +96,42 @@ def _texts(content: _Content) -> list[str]:
     return [text for text in texts if text]
 
 
-def _kinds(content: _Content) -> set[str | None]:
-    return {part.type for part in content if isinstance(part, _Part)} if isinstance(content, list) else set()
+def _item(message: Message, kind: str) -> tuple[Turn, ...]:
+    """An item of responses that is no message; reasoning, references and the like are nobody's turn."""
+    if kind.endswith("_call_output"):
+        return (_turn("tool", *_texts(message.output)),)
+    return (Turn("assistant", "", 0, calls_tool=True),) if kind.endswith("_call") else ()
 
 
-def _message(message: Message) -> Turn:
-    """One message, in the shape of chat completions, responses or messages."""
-    if message.type == "function_call":
-        return Turn("assistant", "", 0, calls_tool=True)
-    if message.type == "function_call_output":
-        return _turn("tool", *_texts(message.output))
-    kinds = _kinds(message.content)
-    texts = _texts(message.content)
-    if message.role == "user" and "tool_result" in kinds and not texts:
-        return _turn("tool")
-    calls = message.role == "assistant" and (
-        bytes(message.tool_calls) not in _NO_CALLS or "tool_use" in kinds
+def _results(message: Message) -> list[Turn]:
+    """What tools gave back, of a user's message in the shape of messages."""
+    if message.role != "user" or not isinstance(message.content, list):
+        return []
+    parts = (part for part in message.content if isinstance(part, _Part) and part.type == "tool_result")
+    return [_turn("tool", *_texts(decode(_CONTENT, part.content, None))) for part in parts]
+
+
+def _calls(message: Message) -> bool:
+    if message.role != "assistant":
+        return False
+    blocks = message.content if isinstance(message.content, list) else ()
+    return bytes(message.tool_calls) not in _NO_CALLS or any(
+        isinstance(part, _Part) and part.type == "tool_use" for part in blocks
     )
-    return _turn(message.role or "user", *texts, calls_tool=calls)
+
+
+def _message(message: Message) -> Sequence[Turn]:
+    """The turns of one message, in the shape of chat completions, responses or messages."""
+    if not message.role and message.type not in _OF_MESSAGES:
+        return _item(message, message.type or "")
+    results, texts = _results(message), _texts(message.content)
+    if results and not texts:
+        return results
+    return (*results, _turn(message.role or "user", *texts, calls_tool=_calls(message)))
+
+
+def _all(messages: Iterable[Message]) -> Iterator[Turn]:
+    return chain.from_iterable(map(_message, messages))
 
 
 def _sample(array: bytes) -> Turn:
@@ -128,20 +149,20 @@ def _whole(decoder: msgspec.json.Decoder[list[T]], arrays: Iterable[bytes]) -> l
 def messages(raw: msgspec.Raw | list[Message]) -> Iterator[Turn]:
     """Those of a list that was read, or is yet to be: then a strange one is passed over."""
     if isinstance(raw, list):
-        yield from map(_message, raw)
+        yield from _all(raw)
         return
     if crowds.crowded(array := bytes(raw)):
         first = _whole(_MESSAGES, crowds.first_messages(array))
         last = _whole(_MESSAGES, crowds.last_messages(array))
-        yield from map(_message, first)
+        yield from _all(first)
         yield Turn("assistant", "", len(array)) if last else _sample(array)
-        yield from map(_message, last)
+        yield from _all(last)
         return
     found = decode(_MESSAGES, raw, None)
     if found is None:
         each = (decode(_MESSAGE, item, None) for item in decode(RAWS, raw, []))
         found = [message for message in each if message is not None]
-    yield from map(_message, found)
+    yield from _all(found)
 
 
 def prompt(raw: msgspec.Raw) -> Iterator[Turn]:
@@ -162,6 +183,20 @@ def prompt(raw: msgspec.Raw) -> Iterator[Turn]:
         yield from messages(raw)
     else:
         yield from (_turn("user", text) for text in ([found] if isinstance(found, str) else found))
+
+
+def prompts(raw: msgspec.Raw) -> int:
+    """How many prompts there are: texts, or lists of token ids; 1 where that cannot be told."""
+    if bytes(memoryview(raw)[:1]) != b"[":
+        return 1
+    array = bytes(raw)
+    if crowds.numbers(array) is not None:
+        found = array.count(b"[") - 1
+    elif crowds.crowded(array):
+        found = array.count(b'"') // 2
+    else:
+        found = len(decode(_PROMPTS, array, []))
+    return max(1, found)
 
 
 def system(raw: msgspec.Raw) -> Iterator[Turn]:

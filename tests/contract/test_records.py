@@ -98,6 +98,17 @@ def test_several_choices_are_not_measured(stack: Stack) -> None:
     assert record.outcome.speculation.grade == "not_measured"
 
 
+def test_the_sequences_of_several_prompts_are_not_timed_as_one(stack: Stack) -> None:
+    headers = {"x-request-id": "prompts-1", "x-specroute-backend": "gemma31-mtp4"}
+    body = {"model": REQUEST["model"], "prompt": ["one", "two", "three"], "max_tokens": 20, "stream": True}
+    assert stack.http.post("/v1/completions", json=body, headers=headers).status_code == 200
+    record = stack.records.of("prompts-1")
+    assert record.features.n == 3
+    assert record.outcome.usage.output_tokens == 60
+    assert record.outcome.ttft is not None
+    assert record.outcome.tpot is None
+
+
 def test_times_of_a_stream_are_taken_where_tokens_arrive(stack: Stack) -> None:
     body, record = ask(stack, "gemma31-dflash7", "times-1", stream=True)
     outcome = record.outcome

@@ -222,6 +222,65 @@ def test_reads_a_request_of_the_messages_endpoint() -> None:
     ]
 
 
+def test_results_of_tools_are_read_whatever_the_endpoint() -> None:
+    results = [
+        {"type": "tool_result", "tool_use_id": "1", "content": "3 degrees"},
+        {"type": "tool_result", "tool_use_id": "2", "content": [{"type": "text", "text": "not found"}]},
+        {"type": "tool_result", "tool_use_id": "3"},
+    ]
+    found = read(endpoint="messages", messages=[{"role": "user", "content": results}])
+    assert found.turns == (Turn("tool", "3 degrees", 9), Turn("tool", "not found", 9), Turn("tool", "", 0))
+    more = [*results[:1], {"type": "text", "text": "And now?"}]
+    found = read(endpoint="messages", messages=[{"role": "user", "content": more}])
+    assert found.turns == (Turn("tool", "3 degrees", 9), Turn("user", "And now?", 8))
+
+
+@pytest.mark.parametrize("content", [5, {"a": 1}, [5], None])
+def test_a_strange_result_costs_no_other(content: Any) -> None:
+    results = [{"type": "tool_result", "content": content}, {"type": "tool_result", "content": "3"}]
+    found = read(endpoint="messages", messages=[{"role": "user", "content": results}])
+    assert found.turns == (Turn("tool", "", 0), Turn("tool", "3", 1))
+
+
+def test_items_of_responses_that_nobody_said_are_no_turns() -> None:
+    found = read(
+        endpoint="responses",
+        input=[
+            {"type": "message", "role": "user", "content": "Integrate x * sin(x)"},
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+            {"type": "custom_tool_call", "name": "f", "input": "x"},
+            {"type": "custom_tool_call_output", "output": [{"type": "input_text", "text": "done"}]},
+            {"type": "mcp_call", "name": "g", "arguments": "{}"},
+            {"type": "item_reference", "id": "msg_1"},
+        ],
+    )
+    assert found.turns == (
+        Turn("user", "Integrate x * sin(x)", 20),
+        Turn("assistant", "", 0, calls_tool=True),
+        Turn("tool", "done", 4),
+        Turn("assistant", "", 0, calls_tool=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "n", "choices"),
+    [
+        ("once", 1, 1),
+        (["once"], 1, 1),
+        (["once", "twice"], 1, 2),
+        (["once", "twice"], 3, 6),
+        ([1, 2, 3], 2, 2),
+        ([[1, 2], [3]], 1, 2),
+        (["once"] * 40_000, 1, 40_000),
+        ([], 1, 1),
+        (7, 1, 1),
+    ],
+)
+def test_each_prompt_of_a_completion_has_its_choices(prompt: Any, n: int, choices: int) -> None:
+    assert read(endpoint="completions", prompt=prompt, n=n).n == choices
+    assert read(endpoint="embeddings", prompt=prompt, n=n).n == n
+
+
 @pytest.mark.parametrize(
     ("prompt", "turns"),
     [
@@ -333,6 +392,22 @@ def test_reads_the_choice_of_tools(choice: Any, expected: str) -> None:
 )
 def test_reads_the_response_format(given: Any, expected: str) -> None:
     assert read(response_format=given).response_format == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ({"format": {"type": "json_schema", "name": "x", "schema": {}}}, "json_schema"),
+        ({"format": {"type": "text"}}, "text"),
+        ({"verbosity": "low"}, "text"),
+        (None, "text"),
+        ("json_schema", "text"),
+    ],
+)
+def test_responses_have_a_place_of_their_own_for_the_response_format(text: Any, expected: str) -> None:
+    found = read(endpoint="responses", text=text)
+    assert found.response_format == expected
+    assert found.parameters == ({"response_format"} if expected != "text" else set())
 
 
 @pytest.mark.parametrize(
