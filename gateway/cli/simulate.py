@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gateway.core.policy import Policy
 
 FELL_SHORT = 1
-"""Exit code where a source with limits kept them for fewer than nine of ten requests, or none was answered."""
+"""Exit code where nothing was answered, or a source kept its limits for fewer than nine of ten requests."""
 
 KEPT = 0.9
 LEAST_SCRAPE = 0.01
