@@ -62,7 +62,7 @@ class Turnstile:
             mine = self._loop.create_future()
             self._begun.append(partial(_let, mine))
             await mine
-        elif self.streams and not self._turning:
+        elif self.streams:  # and nothing is let through
             self._passed = 1
             self._next()
 
