@@ -120,8 +120,11 @@ def of_each(parts: str, whole: str, *on: str) -> str:
 
 
 def or_zero(expression: str) -> str:
-    """0 where there is nothing: for counters that begin with the first thing they count."""
-    return f"({expression} or vector(0))"
+    """0 where there is nothing at all: for counters that begin with the first thing they count.
+
+    Without ``on ()`` the 0 would be one more series beside all that have labels.
+    """
+    return f"({expression} or on () vector(0))"
 
 
 def _check(metric: Metric, kind: str, by: Iterable[str]) -> None:

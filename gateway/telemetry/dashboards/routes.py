@@ -132,8 +132,9 @@ ROUTES: Final = Dashboard(
                 ),
                 Panel(
                     "Gain over the baseline",
-                    "Decode rate relative to the baseline's for the same workload, since the "
-                    "gateway's start. Below 1, speculation loses.",
+                    "Decode rate relative to the baseline's for the same workload, over the last hour, or "
+                    "the last day where an hour has too few requests; empty where the day has, too. Below 1, "
+                    "speculation loses.",
                     (Query(now(names.SPEEDUP, "workload", "backend", where=CHOSEN)),),
                     "short",
                     "matrix",

@@ -53,7 +53,7 @@ def test_parts_of_a_whole() -> None:
     assert promql.ratio("a", "b") == "a / (b > 0)"
     assert promql.share("a", "b") == "(a or 0 * b) / (b > 0)"
     assert promql.of_each("a", "b", "x", "y") == "a / on (x, y) group_left () (b > 0)"
-    assert promql.or_zero("a") == "(a or vector(0))"
+    assert promql.or_zero("a") == "(a or on () vector(0))"
 
 
 def test_a_label_that_a_metric_lacks_is_a_mistake() -> None:
