@@ -184,6 +184,8 @@ def test_kubernetes_objects_fit_together() -> None:
         for container in pod["containers"]:
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
             assert container["securityContext"]["readOnlyRootFilesystem"]
+            # Else the image that was built and loaded is asked of a registry that does not have it.
+            assert ":" in container["image"] or container["imagePullPolicy"] == "IfNotPresent"
     for each in objects:
         if each["kind"] == "Service":
             assert each["spec"]["selector"] in labels
