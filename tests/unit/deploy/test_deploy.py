@@ -197,6 +197,15 @@ def test_kubernetes_objects_fit_together() -> None:
     assert gateway["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > drain + 5
 
 
+def test_the_decision_log_has_room() -> None:
+    (gateway, _, _) = documents(DEPLOY / "k8s" / "base" / "gateway.yaml")
+    pod = gateway["spec"]["template"]["spec"]
+    (room,) = [each["emptyDir"]["sizeLimit"] for each in pod["volumes"] if each["name"] == "decisions"]
+    fields = Settings.model_fields
+    files = fields["workers"].default * (fields["decision_log_files"].default + 1)
+    assert files * fields["decision_log_bytes"].default < int(room.removesuffix("Gi")) * 2**30
+
+
 def test_the_simulated_servers_ports_are_those_of_the_fleet() -> None:
     overlay = DEPLOY / "k8s" / "overlays" / "sim"
     loaded = load_fleet((overlay / "fleet.yaml").read_text())
