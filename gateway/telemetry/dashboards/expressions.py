@@ -88,6 +88,12 @@ def obtainable() -> str:
     return f"sum by (target) ({with_target(f'({available} + {full} * {well} or {available})')})"
 
 
+def kv_usage() -> str:
+    """How full the cache of each server is, of those that told it lately: else it stays at what they told last."""
+    silent = f"{now(names.SCRAPE_AGE, 'backend', how='min')} > 60"
+    return f"{now(names.KV_USAGE, 'backend')} unless on (backend) ({silent})"
+
+
 def untold(where: str = "") -> str:
     """Share of each server's accepted tokens that no answer told of, where one gateway alone has the server.
 

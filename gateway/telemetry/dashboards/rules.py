@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.telemetry import names
-from gateway.telemetry.dashboards.expressions import BAD, USUAL_SPEED, USUAL_TTFT, obtainable, untold
+from gateway.telemetry.dashboards.expressions import (
+    BAD,
+    USUAL_SPEED,
+    USUAL_TTFT,
+    kv_usage,
+    obtainable,
+    untold,
+)
 from gateway.telemetry.dashboards.promql import growth, now, or_zero, per_second, share
 from gateway.telemetry.dashboards.recordings import RECORDINGS, Recording
 
@@ -229,7 +236,7 @@ ALERTS: Final = (
     ),
     Alert(
         "SpecrouteKvFull",
-        (Condition(now(names.KV_USAGE, "backend"), ">", 0.95),),
+        (Condition(kv_usage(), ">", 0.95),),
         "5m",
         TICKET,
         "The KV cache of {{ $labels.backend }} is full",
