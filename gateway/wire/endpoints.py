@@ -13,13 +13,16 @@ _BY_PATH: Final = {
     "/v1/responses": "responses",
     "/v1/messages": "messages",
     "/v1/embeddings": "embeddings",
+    "/pooling": "embeddings",
     "/tokenize": "tokenize",
+    "/v1/messages/count_tokens": "tokenize",
     "/detokenize": "detokenize",
     "/rerank": "rerank",
     "/v1/rerank": "rerank",
     "/v2/rerank": "rerank",
     "/score": "score",
     "/v1/score": "score",
+    "/classify": "score",
 }
 
 

@@ -45,11 +45,10 @@ class Problem:
     param: str | None = None
     retry_after: int | None = None
 
-    def body(self) -> bytes:
-        """The JSON body."""
-        return msgspec.json.encode(
-            {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
-        )
+    def body(self, endpoint: str = "") -> bytes:
+        """The JSON body, in the form that clients of an endpoint know."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return msgspec.json.encode(({"type": "error"} if endpoint == "messages" else {}) | {"error": error})
 
     def response_headers(self) -> Headers:
         """Headers of the answer without its length."""

@@ -139,7 +139,7 @@ class Exchange:
         self._problem = problem
         if not client.started:
             headers = self.dress(problem.response_headers(), self.backend)
-            await client.answer(problem.status, headers, problem.body())
+            await client.answer(problem.status, headers, problem.body(self.endpoint))
         elif self.trial is None or self.trial.event_stream or not client.delivered:
             await client.close(self.event(problem.body()))
 

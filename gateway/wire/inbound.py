@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -224,12 +225,14 @@ def _temperature(value: object) -> float | None:
 def _read(body: bytes) -> tuple[_Body, bytes]:
     """The fields of a body, and the body itself, without halves of surrogate pairs where it held any.
 
+    Nor has it a mark of its byte order: Python's servers read what begins with one.
+
     Raises what :data:`UNREADABLE` holds where it is no such body.
     """
     try:
         return _fields(body), body
     except UNREADABLE:
-        if (whole := halves.replaced(body)) is body:
+        if (whole := halves.replaced(body.removeprefix(BOM_UTF8))) is body:
             raise
         return _fields(whole), whole
 
@@ -273,7 +276,7 @@ def received(
 
     Returns:
         The body is the one received, unless it holds halves of surrogate pairs, which no tokenizer takes:
-        then they are replaced in it, here and nowhere else.
+        then they are replaced in it, here and nowhere else; and a mark of its byte order is left out.
     """
     try:
         read, body = _read(body)

@@ -10,6 +10,9 @@ from gateway.wire.endpoints import endpoint_of, path_of
         ("/v1/chat/completions", "chat"),
         ("/v1/completions", "completions"),
         ("/tokenize", "tokenize"),
+        ("/v1/messages/count_tokens", "tokenize"),
+        ("/pooling", "embeddings"),
+        ("/classify", "score"),
         ("/v1/audio/transcriptions", "audio"),
         ("/v1/files", "other"),
         ("/", "other"),
@@ -33,4 +36,5 @@ def test_the_usual_path_of_an_endpoint_is_one_of_it(endpoint):
 
 def test_the_usual_path_is_the_first_of_several():
     assert path_of("rerank") == "/rerank"
+    assert path_of("tokenize") == "/tokenize"
     assert path_of("chat") == "/v1/chat/completions"

@@ -44,6 +44,13 @@ def test_bodies_are_shaped_as_openai_clients_read_them():
     }
 
 
+def test_a_body_for_clients_of_messages_says_that_it_is_an_error():
+    assert json.loads(errors.invalid("bad").body("messages")) == {
+        "type": "error",
+        **json.loads(errors.invalid("bad").body("chat")),
+    }
+
+
 def test_an_event_is_one_event():
     event = errors.event(errors.broken_off("b1", "reset").body())
     assert event.startswith(b"data: {")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.features import Hints, RequestView, Tool, Turn
-from gateway.wire.inbound import Malformed, unread, view
+from gateway.wire.inbound import Malformed, received, unread, view
 from gateway.wire.turns import HEAD_CHARS, TAIL_CHARS
 
 
@@ -87,6 +87,11 @@ def test_reads_a_chat_request() -> None:
         parameters=frozenset({"n"}),
         turns=(Turn("system", "Be kind.", 8), Turn("user", "Hi", 2)),
     )
+
+
+def test_a_mark_of_the_byte_order_is_left_out() -> None:
+    found, body = received("chat", b'\xef\xbb\xbf{"model": "m"}', {})
+    assert (found, body) == (RequestView(endpoint="chat", model="m"), b'{"model": "m"}')
 
 
 def test_an_empty_object_is_a_request() -> None:

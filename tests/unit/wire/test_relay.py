@@ -466,6 +466,8 @@ async def test_an_unknown_model_is_not_found():
     assert client.status == 404
     assert json.loads(client.body)["error"]["code"] == "model_not_found"
     assert client.headers[b"x-request-id"]
+    client = await bench.talk(body(model="nope"), path="/v1/messages")
+    assert json.loads(client.body)["type"] == "error"
 
 
 async def test_a_fleet_that_is_full_says_when_to_come_back():
