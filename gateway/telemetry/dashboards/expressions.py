@@ -89,7 +89,7 @@ def obtainable() -> str:
 
 
 def kv_usage() -> str:
-    """How full the cache of each server is, of those that told it lately: else it stays at what they told last."""
+    """How full the cache of each server is that told so lately: a gauge stays at what was told last."""
     silent = f"{now(names.SCRAPE_AGE, 'backend', how='min')} > 60"
     return f"{now(names.KV_USAGE, 'backend')} unless on (backend) ({silent})"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.telemetry import names
+from gateway.telemetry.dashboards.alert import PAGE, TICKET, Alert, Condition
 from gateway.telemetry.dashboards.expressions import (
     BAD,
     USUAL_SPEED,
@@ -26,49 +26,7 @@ OBJECTIVE: Final = 0.995
 FEWEST: Final = 5
 """Failures that a share must rest on: of eight requests in a night, one is no outage."""
 
-PAGE: Final = "page"
-TICKET: Final = "ticket"
 _DOCS: Final = "docs/observability.md"
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """What must hold for an alert: a measure, how it compares, and with what.
-
-    The measure alone has a value while all is well, so that it can be tried out.
-    """
-
-    measure: str
-    comparison: str
-    bound: float
-
-    def __str__(self) -> str:
-        return f"({self.measure}) {self.comparison} {self.bound:g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """One alert.
-
-    Attributes:
-        conditions: All must hold.
-        lasting: For how long, as in ``5m``.
-        severity: :data:`PAGE` or :data:`TICKET`.
-        summary: What is wrong, with labels in ``{{ $labels.backend }}``.
-        description: What it means and what to do first.
-    """
-
-    name: str
-    conditions: tuple[Condition, ...]
-    lasting: str
-    severity: str
-    summary: str
-    description: str
-
-    @property
-    def expression(self) -> str:
-        """As Prometheus evaluates it."""
-        return "\nand ".join(map(str, self.conditions))
 
 
 def _burning(long: str, short: str, times: float) -> tuple[Condition, ...]:
