@@ -68,6 +68,7 @@ def test_what_drafting_takes_is_told_beside_a_baseline_of_the_same_target() -> N
 def test_what_has_to_be_seen_first_is_told_of_each_server_with_a_draft() -> None:
     fleet = Fleet()
     assert fleet.latency.wanting() == {"draft": "it has not decoded through a window of 10 s"}
+    assert fleet.latency.as_json() == {}
     fleet.runs("draft", 2.0, 0.028, drafted=3)
     fleet.runs("elsewhere", 8.0, 0.001)
     assert fleet.latency.wanting() == {"draft": "its baseline has not decoded through a window of 10 s"}

@@ -99,6 +99,9 @@ def test_given_roles_are_worth_what_they_are() -> None:
     best = program.solve()
     worse = program.solve({(0, "chat"): 3, (0, OPEN): 1})
     assert worse.tokens_per_second < best.tokens_per_second
+    assert best.tokens_per_second == pytest.approx(
+        300.0 * best.flow[0, "bulk", "code"]
+    )  # a limited class aside
     assert worse.counts == {(0, "chat"): 3, (0, OPEN): 1}
 
 

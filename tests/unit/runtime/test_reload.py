@@ -11,7 +11,7 @@ import pytest
 from gateway.policy import load as policies
 from gateway.policy.load import Config, Invalid, Loaded
 from gateway.runtime import tasks
-from gateway.runtime.reload import Configuration, load_files
+from gateway.runtime.reload import Configuration, _watched, load_files
 from tests.factories import learnt_labels
 
 if TYPE_CHECKING:
@@ -600,6 +600,16 @@ async def test_a_folder_that_went_and_came_back_is_noticed(
     write(fleet, FLEET)
     write(policy, renamed("back"))
     assert await watched.change() == ["back"]
+
+
+def test_only_folders_in_which_a_change_matters_are_watched(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    assert _watched(tmp_path / "real" / "deep" / "policy.yaml") == {tmp_path / "real" / "deep"}
+    assert _watched(tmp_path / "link" / "deep" / "policy.yaml") == {
+        tmp_path, tmp_path / "link" / "deep", tmp_path / "real" / "deep",
+    }  # fmt: skip
+    assert _watched(tmp_path / "real" / "not" / "yet" / "policy.yaml") == {tmp_path / "real"}
 
 
 async def test_the_watch_ends_when_it_is_told_to(configuration: Configuration) -> None:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from gateway.core.fleet import Load
+from gateway.runtime import clock
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.scrape import Scraper, parse_load
 from tests.factories import backend
@@ -182,6 +183,24 @@ async def test_a_scrape_tells_what_the_server_counted(
     servers.answer = lambda _: httpx.Response(503)
     await scraper.once(only(fleet))
     assert counted == [("a", 790.0)]
+
+
+async def test_counters_are_of_the_middle_of_the_time_in_which_the_page_was_had(
+    fleet: Fleet, client: httpx.MockTransport, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 10.0
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        nonlocal now
+        now = 14.0
+        return httpx.Response(200, content=page("draft_model.prom"))
+
+    servers.answer = answer
+    at: list[float] = []
+    scraper = Scraper(fleet, client, timeout=30.0, counted=lambda _, told: at.append(told.at))
+    await scraper.once(only(fleet))
+    assert at == [12.0]
 
 
 @pytest.mark.parametrize(
