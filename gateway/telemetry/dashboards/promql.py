@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 PANEL: Final = "$__rate_interval"
 """Window of a panel: Grafana puts in what suits the time range and the scrape interval."""
 
-_TARGETS: Final = f"max by (backend, target) ({BACKEND_INFO.prometheus})"
+_PROCESS: Final = "instance, job, worker"
+"""Labels of one process: gateways may have different servers of one name, for a while or always."""
+
+_TARGETS: Final = f"max by (backend, target, {_PROCESS}) ({BACKEND_INFO.prometheus})"
 """The target model of each backend."""
 
 
@@ -100,8 +103,8 @@ def quantile(share: float, metric: Metric, *by: str, where: str = "", window: st
 
 
 def with_target(series: str) -> str:
-    """Series with the label ``backend``, and the target model of each as ``target``."""
-    return f"{series} * on (backend) group_left (target) {_TARGETS}"
+    """Series of gateways with the label ``backend``, and the target model of each as ``target``."""
+    return f"{series} * on (backend, {_PROCESS}) group_left (target) {_TARGETS}"
 
 
 def ratio(over: str, under: str) -> str:

@@ -39,7 +39,10 @@ def test_a_mean_is_of_sums() -> None:
 
 
 def test_what_has_a_backend_has_its_target() -> None:
-    info = "on (backend) group_left (target) max by (backend, target) (specroute_backend_info)"
+    info = (
+        "on (backend, instance, job, worker) group_left (target) "
+        "max by (backend, target, instance, job, worker) (specroute_backend_info)"
+    )
     assert promql.per_second(names.STEPS, "target", window="5m") == (
         f"sum by (target) (rate(specroute_speculation_steps_total[5m]) * {info})"
     )
