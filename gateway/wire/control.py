@@ -1,4 +1,4 @@
-"""Control routes for operators and the model list for clients: everything that is not relayed."""
+"""Control routes for operators, beside the model list for clients: everything that is not relayed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from gateway.wire.endpoints import path_of
 from gateway.wire.exchange import CLIENT_CLOSED
 from gateway.wire.headers import REQUEST_ID
 from gateway.wire.identity import draw, request_id
+from gateway.wire.model_list import ModelList
 from gateway.wire.status import backend_status, policy_status, told
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ _BAD_FILES: Final[Responses] = {
     422: {"description": "A file has mistakes", "content": {"application/json": {}}}
 }
 _BAD_REQUEST: Final[Responses] = {400: {"description": "The body is no request"}}
-_NO_MODEL: Final[Responses] = {404: {"description": "There is no such model"}}
 _TAKES_YAML: Final = {
     "requestBody": {"required": True, "content": {"application/yaml": {"schema": {"type": "string"}}}}
 }
@@ -119,8 +119,7 @@ class Control:
         routes.get("/-/learned", response_class=_Yaml, responses=_GIVES_YAML)(self.learned)
         routes.post("/-/reload", responses=_BAD_FILES)(self.reload)
         routes.post("/-/decide", openapi_extra=_TAKES_JSON, responses=_BAD_REQUEST | _TOO_LARGE)(self.decide)
-        routes.get("/v1/models")(self.models)
-        routes.get("/v1/models/{name:path}", responses=_NO_MODEL)(self.model)
+        routes.include_router(ModelList(self.configuration).router())
         return routes
 
     async def healthz(self) -> PlainTextResponse:
@@ -232,17 +231,6 @@ class Control:
         reasons = self.classifier.reasons(asked, features, classification.label)
         return explain(features, classification, decision, policy, snapshot, reasons)
 
-    async def models(self) -> dict[str, Any]:
-        """Names that clients may send as ``model``."""
-        return {"object": "list", "data": [_model(name, self.configuration) for name in self.model_names()]}
-
-    async def model(self, name: str) -> Response:
-        """One of them."""
-        if name in self.model_names():
-            return JSONResponse(_model(name, self.configuration))
-        named = f"`{name}`" if is_model(name) else "asked for"
-        return _answer(errors.no_such_model(f"The model {named} does not exist"))
-
     async def _body(self, request: Request) -> bytes | errors.Problem:
         """The whole request body; a problem as soon as it is known to be larger than it may be."""
         if int(request.headers.get("content-length", 0)) > self.body_limit:
@@ -256,9 +244,7 @@ class Control:
 
     def model_names(self) -> list[str]:
         """Names that clients may send as ``model``."""
-        config = self.configuration.config
-        targets = {backend.target for backend in config.fleet.backends}
-        return [*config.policy.aliases, *sorted(targets - config.policy.aliases.keys())]
+        return ModelList(self.configuration).names()
 
 
 async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001 - as FastAPI calls it
@@ -281,21 +267,3 @@ HANDLERS: Final[dict[int | type[Exception], Any]] = {
 
 def _answer(problem: errors.Problem) -> Response:
     return Response(problem.body(), problem.status, media_type="application/json")
-
-
-def _model(name: str, configuration: Configuration) -> dict[str, Any]:
-    target = configuration.config.policy.aliases.get(name, name)
-    lengths = [
-        backend.max_model_len
-        for backend in configuration.config.fleet.backends
-        if backend.target == target and backend.max_model_len is not None
-    ]
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "specroute",
-        "root": target,
-        "parent": None,
-        "max_model_len": max(lengths, default=None),
-    }

@@ -117,9 +117,11 @@ class Exchange:
         self._decision = decision
         self._snapshot = snapshot
 
-    def dress(self, headers: Headers, backend: Backend | None) -> Headers:
-        """A backend's headers as the client gets them, with ours."""
+    def dress(self, headers: Headers, backend: Backend | None, *, ours: bool = False) -> Headers:
+        """A backend's headers as the client gets them, with ours; or those of an answer of our own."""
         dressed = names.to_client(headers)
+        if (ours or backend is None) and names.ORIGIN in self.fields:
+            dressed.append(names.FOR_ANY_ORIGIN)
         if self.client.bare and (length := names.first(headers, b"content-length")) is not None:
             dressed.append((b"content-length", length))
         dressed.append((names.REQUEST_ID, self.request_id.encode()))
@@ -138,7 +140,7 @@ class Exchange:
             return
         self._problem = problem
         if not client.started:
-            headers = self.dress(problem.response_headers(), self.backend)
+            headers = self.dress(problem.response_headers(), self.backend, ours=True)
             await client.answer(problem.status, headers, problem.body(self.endpoint))
         elif self.trial is None or self.trial.event_stream or not client.delivered:
             await client.close(self.event(problem.body()))

@@ -22,6 +22,10 @@ BACKEND: Final = b"x-specroute-backend"
 TENANT: Final = b"x-specroute-tenant"
 POLICY: Final = b"x-specroute-policy"
 SESSION: Final = b"x-session-id"
+ORIGIN: Final = b"origin"
+
+FOR_ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
+"""Lets pages of other sites read an answer, as vLLM does unless told otherwise."""
 
 _HOP_BY_HOP: Final = frozenset({
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization",

@@ -197,3 +197,26 @@ async def test_what_was_learnt_is_a_file_that_a_policy_can_name(control):
     answer = await control.learned()
     assert answer.media_type == "application/yaml"
     assert set(parse(answer.body.decode())) == {"a"}
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/nope"])
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+async def test_pages_of_other_sites_may_read_the_models(control, path, method):
+    app = FastAPI()
+    app.include_router(control.router())
+    asking = [(b"origin", b"http://page"), (b"access-control-request-headers", b"authorization")]
+    answer = await Conversation(app, path=path, method=method, headers=asking).end()
+    assert answer.headers[b"access-control-allow-origin"] == b"*"
+    if method == "OPTIONS":
+        assert answer.status == 200
+        assert answer.headers[b"access-control-allow-headers"] == b"authorization"
+    answer = await Conversation(app, path=path, method=method).end()
+    assert b"access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/status", "/metrics", "/-/policy"])
+async def test_what_is_for_operators_is_for_no_page_of_another_site(control, path):
+    app = FastAPI()
+    app.include_router(control.router())
+    answer = await Conversation(app, path=path, method="OPTIONS", headers=[(b"origin", b"http://page")]).end()
+    assert (answer.status, b"access-control-allow-origin" in answer.headers) == (405, False)

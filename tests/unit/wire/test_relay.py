@@ -460,6 +460,17 @@ async def test_a_body_that_is_too_large_is_refused():
     assert client.status == 413
 
 
+async def test_pages_of_other_sites_may_read_errors_of_our_own_and_what_servers_let_them_read():
+    bench = Bench(a=[answer()])
+    client = await bench.talk(body(model="nope"), headers=[(b"origin", b"http://page")])
+    assert client.headers[b"access-control-allow-origin"] == b"*"
+    client = await bench.talk(body(model="nope"))
+    assert b"access-control-allow-origin" not in client.headers
+    client = await bench.talk(body(), headers=[(b"origin", b"http://page")])
+    assert client.status == 200
+    assert b"access-control-allow-origin" not in client.headers
+
+
 async def test_an_unknown_model_is_not_found():
     bench = Bench(a=[])
     client = await bench.talk(body(model="nope"))
