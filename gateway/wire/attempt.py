@@ -193,8 +193,6 @@ class Trial:
         fields = dict(reversed(response.headers))
         content_type = names.media_type(fields.get(b"content-type", b""))
         encoded = fields.get(_ENCODING, b"identity") != b"identity"
-        if encoded and self._client.started:
-            raise UpstreamError("headers", "protocol", "a compressed answer to a stream that has begun")
         if response.status >= 400:
             body = await gathering.whole(response, ERROR_LIMIT, partial(self._arrived, patience))
             self.held = Answer(response.status, response.headers, body)

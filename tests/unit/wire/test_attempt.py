@@ -1,6 +1,7 @@
 """What becomes of odd answers of backends: of which kind they are, and where they end."""
 
 import asyncio
+import gzip
 import json
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from gateway.core.policy import Timeouts
 from gateway.wire import attempt, gathering
 from gateway.wire.upstream import UpstreamError
+from tests.asgi import Conversation
 from tests.relaying import Bench, body
-from tests.scripted import NEVER, Act, answer, stream
+from tests.scripted import EVENTS, NEVER, Act, answer, stream
 
 pytestmark = pytest.mark.usefixtures("piped")
 
@@ -77,14 +79,25 @@ def errors_in(said):
         lambda: other(b"audio/wav", b"RIFF"),
         lambda: other(b"text/html", b"<html>"),
         lambda: other(b"text/plain", b""),
+        lambda: Act(headers=[EVENTS, (b"content-encoding", b"gzip")], body=[gzip.compress(WORD)]),
     ],
-    ids=["json", "audio", "html", "empty"],
+    ids=["json", "audio", "html", "empty", "compressed"],
 )
 async def test_an_answer_of_another_kind_is_not_put_into_a_stream_that_has_begun(act):
     gate = asyncio.Event()
     bench = Bench(timeouts=Timeouts(keep_alive=0.01), a=[late(gate, act())], b=[stream(WORD, LAST, DONE)])
     assert await after_a_comment(bench, gate) == WORD + LAST + DONE
     assert [one.error for one in bench.record.attempts] == ["protocol", ""]
+
+
+async def test_a_compressed_refusal_to_a_stream_that_has_begun_is_a_refusal():
+    gate = asyncio.Event()
+    act = answer(gzip.compress(b'{"error":{}}'), 400, [(b"content-encoding", b"gzip")])
+    bench = Bench(timeouts=Timeouts(keep_alive=0.01), a=[late(gate, act)], b=[])
+    [(_, told)] = errors_in(await after_a_comment(bench, gate))
+    assert told["error"]["message"] == "backend a answered with status 400"
+    assert [one.error for one in bench.record.attempts] == ["status:400"]
+    assert bench.record.outcome.status == "client_error"
 
 
 STRANGE = pytest.mark.parametrize(
@@ -460,6 +473,15 @@ async def test_of_what_follows_an_error_no_more_is_kept_than_of_any(monkeypatch)
     assert len((await bench.talk()).body) < len(ERROR) + 200
 
 
+async def test_an_error_that_is_longer_than_any_is_not_kept(monkeypatch):
+    monkeypatch.setattr(attempt, "ERROR_LIMIT", 100)
+    bench = Bench(a=[other(b"text/plain", b"x" * 101, 500)])
+    client = await bench.talk(body())
+    assert (client.status, bench.record.attempts[0].error) == (502, "too_large")
+    assert b"xxx" not in client.body
+    assert bench.idle
+
+
 @pytest.mark.parametrize("border", [b"", b"\n"], ids=repr)
 async def test_an_error_without_the_lines_behind_it_is_one(border):
     bench = Bench(a=[stream(ERROR.rstrip() + border)], b=[stream(WORD, LAST, DONE)])
@@ -549,3 +571,34 @@ async def test_no_comment_comes_between_the_head_of_another_answer_and_its_body(
     gate.set()
     await client.end()
     assert (client.status, client.body) == (200, b'{"ok":1}')
+
+
+# Clients that leave.
+
+
+@pytest.mark.parametrize(("sent", "phase"), [(False, "connect"), (True, "sent")])
+async def test_a_client_that_leaves_before_an_answer_is_told_of_with_how_far_its_request_was(sent, phase):
+    bench = Bench(a=[stream(before=[NEVER])])
+    client = bench.open()
+    await bench.upstream.sent.wait()
+    bench.upstream.requests[0].sent.done = sent
+    client.leave()
+    await client.end()
+    assert bench.record.attempts[0].phase == phase
+
+
+async def test_a_client_that_leaves_with_the_whole_answer_was_answered(monkeypatch):
+    monkeypatch.setattr(Conversation, "piped", True)
+    bench = Bench(a=[stream(WORD, LAST, DONE)])
+    client = bench.open()
+    take = client.take
+
+    def leaves_after_the_last(message):
+        take(message)
+        if message.get("more_body") is False:
+            client.leave()
+
+    client.take = leaves_after_the_last
+    await client.end()
+    assert client.complete
+    assert (bench.record.outcome.status, bench.record.outcome.http_status) == ("ok", 200)
