@@ -126,7 +126,10 @@ class Execution:
                 exchange.attempts.append(attempt)
                 exchange.resumed += goes_on and trial.status == 200
             if not trial.error:
-                self.fleet.answered(self.features, exchange.attempts)
+                if (
+                    self.features.hints.previous is None
+                ):  # who has no such response refuses no kind of request
+                    self.fleet.answered(self.features, exchange.attempts)
                 return
             if refused is None and rule(attempt) is REFUSED:
                 refused = trial

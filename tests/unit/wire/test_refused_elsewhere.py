@@ -174,3 +174,12 @@ async def test_paths_that_are_missing_somewhere_say_nothing_of_others():
         await one.talk(json.dumps({"model": "m"}).encode(), path="/v1/audio/speech")
     await one.talk(json.dumps({"model": "m"}).encode(), path="/v1/audio/other")
     assert one.upstream.order[-1] == "a"
+
+
+async def test_a_server_that_has_not_the_response_gone_on_from_refuses_no_kind_of_request():
+    acts = [answer(NO, 404) for _ in range(TIMES)]
+    one = bench(NGRAM, BASELINE, a=[*acts, answer()], c=[answer() for _ in range(9)])
+    for _ in range(TIMES):
+        await one.talk(b'{"model":"m","input":"hi","previous_response_id":"resp_1"}', path="/v1/responses")
+    await one.talk(b'{"model":"m","input":"hi"}', path="/v1/responses")
+    assert one.upstream.order == [*["a", "c"] * TIMES, "a"]
