@@ -24,6 +24,7 @@ from gateway.runtime.probe import Prober
 from gateway.runtime.reload import Configuration
 from gateway.runtime.scrape import Scraper
 from gateway.runtime.sessions import Sessions
+from gateway.runtime.tallies import follow
 from gateway.runtime.visits import Visits
 from gateway.telemetry import logging
 from gateway.telemetry import setup as telemetry
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Record
     from gateway.policy.explain import Explanation
     from gateway.policy.load import Config, Loaded
+    from gateway.runtime.tallies import Tally
     from gateway.settings import Settings
     from gateway.wire.client import Receive, Scope, Send
     from gateway.wire.upstream import Upstream
@@ -68,6 +70,7 @@ class Gateway:
         loaded: Loaded[Config],
         *,
         on_record: Sequence[Callable[[Record], None]] = (),
+        tally: Tally | None = None,
     ) -> None:
         """Build a gateway.
 
@@ -75,6 +78,7 @@ class Gateway:
             settings: Settings of the process.
             loaded: What the fleet and policy files say.
             on_record: Called with the record of every finished request, off the request path.
+            tally: Of the other processes that it shares its work with; None where it is alone.
 
         Raises:
             OSError: The decision log cannot be written.
@@ -82,7 +86,7 @@ class Gateway:
         config = loaded.value
         self._settings = settings
         self._configuration = Configuration(settings.fleet, settings.policy, loaded)
-        self._fleet = Fleet(config.fleet.backends, config.fleet.revision)
+        self._fleet = Fleet(config.fleet.backends, config.fleet.revision, tally=tally)
         self._fleet.govern(config.policy.breaker, config.policy.retries)
         self._telemetry = telemetry.setup(
             service_name=settings.service_name,
@@ -127,13 +131,16 @@ class Gateway:
         self._gpus = GpuWatch()
         self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
         self._telemetry.observe_process_log(logging.dropped)
-        decision_log = _decision_log(settings)
-        if decision_log is not None:
-            self._telemetry.observe_decision_log(lambda: decision_log.dropped)
-        access_log = AccessLog() if settings.access_log else None
-        if access_log is not None:
-            self._telemetry.observe_access_log(lambda: access_log.dropped)
-        self._logs = tuple(log for log in (decision_log, access_log) if log is not None)
+        self._logs: list[DecisionLog | AccessLog] = []
+        if settings.decision_log is not None:
+            size, files = settings.decision_log_bytes, settings.decision_log_files
+            decided = DecisionLog(settings.decision_log, settings.seed, max_bytes=size, keep=files)
+            self._telemetry.observe_decision_log(lambda: decided.dropped)
+            self._logs.append(decided)
+        if settings.access_log:
+            accessed = AccessLog()
+            self._telemetry.observe_access_log(lambda: accessed.dropped)
+            self._logs.append(accessed)
         sessions = Sessions()
         self._agreement = Agreement(config.policy.classifier)
         self._telemetry.observe_agreement(self._agreement.rates, self._agreement.drifts)
@@ -271,16 +278,19 @@ class Gateway:
             log.start()
         for each in visits:
             each.sync()
-        learning = tasks.spawn(self._learning.run(), name="learn")
-        watching = tasks.spawn(self._configuration.watch(stop), name="watch files")
-        sampling = tasks.spawn(self._samples.run(clock.monotonic), name="sample counters")
+        steady = {
+            "watch files": self._configuration.watch(stop),
+            "learn": self._learning.run(),
+            "sample counters": self._samples.run(clock.monotonic),
+            "follow other workers": follow(fleet),
+        }
+        running = {name: tasks.spawn(work, name=name) for name, work in steady.items()}
         try:
             yield
         finally:
             stop.set()
-            await _end("watch files", tasks.cancel(watching))
-            await _end("learn", tasks.cancel(learning))
-            await _end("sample counters", tasks.cancel(sampling))
+            for name, task in running.items():
+                await _end(name, tasks.cancel(task))
             for each in visits:
                 await _end("visits", each.close())
             await _end("upstream", self._upstream.close())
@@ -299,17 +309,6 @@ async def _end(name: str, closing: Coroutine[Any, Any, None]) -> None:
 def _explained(routes: control.Control, body: bytes) -> Explanation | str:
     found = routes.explained("chat", "", body, {})
     return found.message if isinstance(found, Problem) else found
-
-
-def _decision_log(settings: Settings) -> DecisionLog | None:
-    if settings.decision_log is None:
-        return None
-    return DecisionLog(
-        settings.decision_log,
-        settings.seed,
-        max_bytes=settings.decision_log_bytes,
-        keep=settings.decision_log_files,
-    )
 
 
 def _upstream(settings: Settings) -> Upstream:

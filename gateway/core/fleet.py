@@ -111,7 +111,7 @@ class BackendState:
     """What is known of a backend now.
 
     Attributes:
-        in_flight: Requests this gateway holds open on it.
+        in_flight: Requests this gateway holds open on it, all of its workers together.
         since_load: Change of :attr:`in_flight` since the scrape of :attr:`load` began.
         load: Last scrape, or None before the first. A missing scrape is not an idle server.
         healthy: False once a probe failed or it could not be reached.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.core.fleet import Backend, Guide, Load
     from gateway.core.outcome import Attempt
     from gateway.core.predict import ServerModel
+    from gateway.runtime.tallies import Tally
 
 _log = logging.getLogger(__name__)
 
@@ -46,16 +47,23 @@ class Fleet:
     """
 
     def __init__(
-        self, backends: Sequence[Backend], revision: str, *, now: Callable[[], float] = clock.monotonic
+        self,
+        backends: Sequence[Backend],
+        revision: str,
+        *,
+        tally: Tally | None = None,
+        now: Callable[[], float] = clock.monotonic,
     ) -> None:
         """Take over a fleet, all of it closed and healthy.
 
         Args:
             backends: What the fleet file declares.
             revision: Its content hash.
+            tally: Of the other workers; None where there are none.
             now: Monotonic seconds.
         """
         self._now = now
+        self._tally = tally
         self._breaker, self._retries = BreakerSettings(), BudgetSettings()
         self._budget = Budget(self._retries.burst, now())
         self._index: dict[str, int] = {}
@@ -77,6 +85,7 @@ class Fleet:
         old = {state.backend: state for state in self.snapshot.states}
         states = tuple(old.get(backend) or self._new(backend) for backend in backends)
         self._index = {state.backend.name: position for position, state in enumerate(states)}
+        self._names = {hash(name): name for name in self._index}
         self.snapshot = replace(Snapshot.of(states, revision), guide=self.snapshot.guide)
         self.queue.news()
 
@@ -142,6 +151,22 @@ class Fleet:
         """Further attempts that the budget allows now."""
         return self._budget.filled(self._retries, self._now()).tokens
 
+    @property
+    def has_others(self) -> bool:
+        """Whether other workers send requests to the same backends."""
+        return self._tally is not None
+
+    def sync(self) -> None:
+        """Take in what other workers have sent and got back."""
+        if self._tally is None or not (changes := self._tally.changes()):
+            return
+        for key, by in changes.items():
+            if by and (state := self._state(self._names.get(key, ""))) is not None:
+                self.on_count(state.backend.name, state.in_flight + by)
+                self._publish(state.counted(state.in_flight + by, state.since_load + by, state.breaker))
+        if min(changes.values()) < 0:
+            self.queue.news()
+
     def dispatched(self, name: str) -> None:
         """A request was sent to a backend."""
         in_flight = self._count(name, 1)
@@ -195,8 +220,9 @@ class Fleet:
                 self._put(state, refused=known)
 
     def in_flight(self, name: str) -> int:
-        """Requests that are open on a backend."""
-        return self._in_flight.get(name, 0)
+        """Requests that are open on a backend, those of other workers as of the last :meth:`sync`."""
+        elsewhere = 0 if self._tally is None else self._tally.elsewhere(name)
+        return self._in_flight.get(name, 0) + elsewhere
 
     def loaded(self, name: str, load: Load, in_flight: int) -> None:
         """A scrape arrived: its numbers include what was sent before.
@@ -243,11 +269,15 @@ class Fleet:
         return min(waits, default=None)
 
     def _count(self, name: str, by: int) -> int:
+        """Requests that are open on a backend once so many more of this worker are."""
         count = self._in_flight.get(name, 0) + by
         if count:
             self._in_flight[name] = count
         else:
             del self._in_flight[name]
+        if self._tally is not None:
+            self._tally.put(name, count)
+        count = self.in_flight(name)
         self.on_count(name, count)
         return count
 

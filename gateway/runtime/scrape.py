@@ -80,6 +80,7 @@ class Scraper:
 
     async def once(self, backend: Backend) -> None:
         """Scrape one backend and tell the fleet."""
+        self._fleet.sync()
         in_flight = self._fleet.in_flight(backend.name)
         sent = clock.monotonic()
         try:

@@ -237,8 +237,10 @@ REJECTIONS: Final = Metric(
 )  # fmt: skip
 
 IN_FLIGHT: Final = Metric(
-    "specroute.backend.in_flight", GAUGE, "{request}", "Requests that this gateway holds open.", (BACKEND,)
-)
+    "specroute.backend.in_flight", GAUGE, "{request}",
+    "Requests that this gateway holds open, with several workers those of all, which each of them tells.",
+    (BACKEND,),
+)  # fmt: skip
 RUNNING: Final = Metric(
     "specroute.backend.running", GAUGE, "{request}", "Requests in the batch at the last scrape.", (BACKEND,)
 )

@@ -141,6 +141,7 @@ class Relay:
         assert task is not None  # noqa: S101 - ASGI servers run an application in a task
 
         def look(until: float) -> Decision | NoCandidate:
+            self.fleet.sync()
             snapshot, now = self.fleet.snapshot, clock.monotonic()
             decision = decide(
                 features, classification, snapshot, policy, numbers, now, home, service, patience=until - now

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -18,12 +18,19 @@ from tests.e2e.test_drain import FLEET, POLICY, REQUEST, live
 SECONDS = 30.0
 SMALL = REQUEST | {"stream": False, "max_tokens": 5}
 
+ONE = """\
+version: 1
+backends:
+  - {{name: plain, url: "{0}", model: google/gemma-4-31B-it, max_in_flight: 1}}
+"""
+IMPATIENT = f"{POLICY}queue: {{wait: 10ms}}\n"
+
 
 @asynccontextmanager
 async def workers(folder, urls, count=2, **settings):
     """A gateway of several processes: its supervisor and its address."""
-    (folder / "fleet.yaml").write_text(FLEET.format(*urls))
-    (folder / "policy.yaml").write_text(POLICY)
+    (folder / "fleet.yaml").write_text(settings.get("fleet", FLEET).format(*urls))
+    (folder / "policy.yaml").write_text(settings.get("policy", POLICY))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "gateway.cli", "serve", "--fleet", folder / "fleet.yaml",
         "--policy", folder / "policy.yaml", "--workers", str(count), "--port", str(settings.get("port", 0)),
@@ -163,3 +170,42 @@ async def test_the_status_page_is_always_that_of_one_worker(tmp_path, servers):
         async with aiohttp.ClientSession(url) as session, session.get("/ui/decisions") as stream:
             assert stream.status == 200
             assert (await stream.content.readline()).startswith(b"retry:")
+
+
+async def test_a_server_gets_what_it_may_from_all_workers_together(tmp_path):
+    """It is given one request at a time, whichever worker has it."""
+    async with run_fleet([Member(SMALL["model"])]) as servers:
+        urls = [one.url for one in servers]
+        async with workers(tmp_path, urls, count=3, fleet=ONE, policy=IMPATIENT) as (process, url):
+            long = SMALL | {"max_tokens": 30_000, "stream": True}
+            async with aiohttp.ClientSession() as session:
+                answer = await session.post(f"{url}/v1/chat/completions", json=long)
+                assert answer.status == 200
+                await answer.content.readany()
+                assert {await post(url) for _ in range(30)} == {429}
+                answer.close()
+                async with asyncio.timeout(SECONDS):
+                    while await post(url) != 200:
+                        pass
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+
+
+async def test_what_a_dead_worker_had_open_takes_no_room(tmp_path):
+    async with run_fleet([Member(SMALL["model"])]) as servers:
+        urls = [one.url for one in servers]
+        async with workers(tmp_path, urls, fleet=ONE, policy=IMPATIENT) as (process, url):
+            long = SMALL | {"max_tokens": 30_000, "stream": True}
+            async with aiohttp.ClientSession() as session:
+                answer = await session.post(f"{url}/v1/chat/completions", json=long)
+                await answer.content.readany()
+                before = children(process.pid)
+                for pid in before:
+                    os.kill(pid, signal.SIGKILL)
+                await until(lambda: len(set(children(process.pid)) - set(before)) == 2)
+                answer.close()
+            async with asyncio.timeout(SECONDS):
+                while True:
+                    with suppress(aiohttp.ClientError):
+                        if await post(url) == 200:
+                            break

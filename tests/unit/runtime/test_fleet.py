@@ -21,6 +21,7 @@ from gateway.core.outcome import Attempt
 from gateway.core.plan import Plan
 from gateway.core.predict import ServerModel
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.tallies import Tallies
 from tests.factories import TARGET, backend, load
 
 BREAKER = BreakerSettings(consecutive=3, open=5.0, open_max=60.0, slow_start=10.0)
@@ -513,3 +514,77 @@ def test_how_busy_all_are_is_a_share_of_their_limits() -> None:
     for name in "ab":
         one.down(name, "x")
     assert one.busy == 1.0
+
+
+def beside(*names: str) -> tuple[Fleet, Fleet]:
+    """The fleets of two workers."""
+    tallies = Tallies(2)
+    one, two = (
+        Fleet([backend(name) for name in names], "fleet-1", tally=tallies.of(number), now=Clock())
+        for number in range(2)
+    )
+    return one, two
+
+
+def test_what_other_workers_have_open_counts() -> None:
+    one, two = beside("a", "b")
+    heard: list[tuple[str, int]] = []
+    two.on_count = lambda name, count: heard.append((name, count))
+    one.dispatched("a")
+    one.dispatched("a")
+    two.dispatched("a")
+    assert counts(two) == (1, 1)
+    two.sync()
+    assert (counts(two), counts(two, "b")) == ((3, 3), (0, 0))
+    one.finished("a", ended())
+    two.finished("a", ended())
+    two.sync()
+    assert counts(two) == (1, 1)
+    assert heard == [("a", 1), ("a", 3), ("a", 2), ("a", 1)]
+
+
+def test_a_server_is_full_for_all_workers_at_once() -> None:
+    one, two = beside("a")
+    for _ in range(seen(one).backend.max_in_flight):
+        one.dispatched("a")
+    assert seen(two).available(0.0)
+    two.sync()
+    assert not seen(two).available(0.0)
+
+
+def test_a_scrape_holds_what_other_workers_sent_before() -> None:
+    one, two = beside("a")
+    one.dispatched("a")
+    two.sync()
+    began = two.in_flight("a")
+    one.dispatched("a")
+    two.sync()
+    two.loaded("a", load(running=1), began)
+    assert counts(two) == (2, 1)
+
+
+def test_a_server_that_is_new_has_what_other_workers_have_open_there() -> None:
+    one, two = beside("a")
+    one.replace([backend("a"), backend("b")], "fleet-2")
+    one.dispatched("b")
+    two.sync()
+    two.replace([backend("a"), backend("b")], "fleet-2")
+    assert counts(two, "b") == (1, 0)
+    one.finished("b", ended("b"))
+    two.sync()
+    assert counts(two, "b") == (0, -1)
+
+
+async def test_who_waits_hears_of_room_that_another_worker_made() -> None:
+    one, two = beside("a")
+    one.dispatched("a")
+    two.sync()
+
+    def look() -> bool | None:
+        return None if seen(two).in_flight else True
+
+    waiting = asyncio.ensure_future(two.queue.wait("kind", look, 30.0))
+    await asyncio.sleep(0)
+    one.finished("a", ended())
+    two.sync()
+    assert await waiting is True
