@@ -6,7 +6,6 @@ import pytest
 
 from gateway.runtime.tallies import Tallies
 
-
 forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 """The child does nothing that could wait for a lock of another thread."""
 
