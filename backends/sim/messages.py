@@ -49,7 +49,13 @@ def text_of(turn: dict[str, Any]) -> object:
     content = turn.get("content")
     if not isinstance(content, list):
         return content
-    return "\n".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
+    return "\n".join(_said(block) for block in content if isinstance(block, dict))
+
+
+def _said(block: dict[str, Any]) -> str:
+    """Text of a block, or of what a tool gave back in it."""
+    result = text_of(block) if block.get("type") == "tool_result" else block.get("text")
+    return result if isinstance(result, str) else ""
 
 
 class MessagesRefusalError(RefusalError):

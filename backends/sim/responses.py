@@ -39,11 +39,26 @@ def read(fields: Fields) -> Call:
     fields.raise_if_invalid()
     turns: list[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else []
     if isinstance(given, list):
-        turns = [turn | {"content": text_of(turn)} if isinstance(turn, dict) else turn for turn in given]
+        turns = [turn for item in given for turn in _turns(item)]
     if instructions:
         turns.insert(0, {"role": "system", "content": instructions})
     chat: dict[str, Any] = {name: body[name] for name in _SAME if name in body}
     return call_of(Fields(chat | {"messages": turns, "max_tokens": limit}), chat=True)
+
+
+def _turns(item: object) -> tuple[object, ...]:
+    """The message that an item of the input stands for; none for reasoning, references and the like."""
+    if not isinstance(item, dict) or item.get("role") or item.get("type", "message") == "message":
+        return (item | {"content": text_of(item)} if isinstance(item, dict) else item,)
+    kind = str(item.get("type"))
+    if kind.endswith("_call_output"):
+        said = text_of({"content": item.get("output")})
+        return ({"role": "tool", "tool_call_id": item.get("call_id"), "content": said},)
+    if not kind.endswith("_call"):
+        return ()
+    function = {"name": item.get("name"), "arguments": item.get("arguments")}
+    called = {"id": item.get("call_id"), "type": "function", "function": function}
+    return ({"role": "assistant", "content": "", "tool_calls": [called]},)
 
 
 class ResponsesBodies:

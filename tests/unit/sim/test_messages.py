@@ -21,6 +21,15 @@ def test_blocks_and_the_system_prompt_become_turns() -> None:
     assert (call.max_tokens, call.model) == (8, "tiny")
 
 
+@pytest.mark.parametrize("content", ["3 degrees", [{"type": "text", "text": "3 degrees"}]])
+def test_what_a_tool_gave_back_is_said(content: object) -> None:
+    result = {"type": "tool_result", "tool_use_id": "1", "content": content}
+    empty = {"type": "tool_result", "tool_use_id": "2"}
+    turn = {"role": "user", "content": [result, empty, {"type": "text", "text": "And now?"}]}
+    call = read(Fields({"model": "m", "max_tokens": 5, "messages": [turn]}))
+    assert call.messages == (("user", "3 degrees\n\nAnd now?"),)
+
+
 def test_what_is_missing_is_listed_together() -> None:
     with pytest.raises(RefusalError, match="3 validation errors"):
         read(Fields({}))

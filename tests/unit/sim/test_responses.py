@@ -22,6 +22,22 @@ def test_input_and_instructions_become_turns() -> None:
     assert call.max_tokens == 5
 
 
+def test_calls_and_their_results_are_turns_and_thoughts_are_none() -> None:
+    given = [
+        {"type": "message", "role": "user", "content": "a"},
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]},
+        {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "c"},
+        {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "d"}]},
+    ]
+    assert read(Fields({"input": given})).messages == (
+        ("user", "a"),
+        ("assistant", ""),
+        ("tool", "c"),
+        ("tool", "d"),
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
