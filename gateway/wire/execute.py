@@ -126,9 +126,8 @@ class Execution:
                 exchange.attempts.append(attempt)
                 exchange.resumed += goes_on and trial.status == 200
             if not trial.error:
-                if (
-                    self.features.hints.previous is None
-                ):  # who has no such response refuses no kind of request
+                # Who lacks the response that is gone on from refuses no kind of request.
+                if self.features.hints.previous is None:
                     self.fleet.answered(self.features, exchange.attempts)
                 return
             if refused is None and rule(attempt) is REFUSED:
