@@ -40,6 +40,13 @@ def test_what_is_written_is_read_again() -> None:
     assert (found.prompt_tokens, found.evidence) == ({"chat": 300.0, "code": 300.0}, {"code": 12.0})
 
 
+def test_what_is_usual_of_a_workload_is_of_short_prompts_and_sampled() -> None:
+    cells = {Cell("code", 0, GREEDY): 0.4, Cell("code", 0, SAMPLED): 0.25, Cell("code", 2, SAMPLED): 0.5}
+    (found,) = parse(dump({"a": replace(MODEL, steps_per_token=cells)})).values()
+    assert {cell: found.steps_per_token[cell] for cell in cells} == cells
+    assert found.steps_per_token[Cell("code", 1, GREEDY)] == 0.25
+
+
 def test_the_file_says_what_it_is() -> None:
     text = dump({"a": ServerModel("x", prompt_tokens={"chat": 0.0})}, "mine.yaml")
     assert text.startswith("# What a gateway has learnt")

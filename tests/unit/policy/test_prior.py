@@ -16,7 +16,7 @@ DRAFT = backend("draft", method="mtp", draft_tokens=3)
 def measured(method: str = "mtp", draft_tokens: int = 3, concurrency: int = 1, **given: Any) -> Measurement:
     fields: dict[str, Any] = {
         "workload": "code", "requests": 50, "tokens_per_second": Range(value=100.0),
-        "tpot": Range(value=0.01), "mean_accepted_length": 2.0, "ttft_p50": 0.08, "prompt_tokens": 500.0,
+        "tpot": Range(value=0.01), "mean_accepted_length": 2.0, "ttft_p50": 0.13, "prompt_tokens": 500.0,
         "output_tokens": 200.0,
     }  # fmt: skip
     return Measurement(method=method, draft_tokens=draft_tokens, concurrency=concurrency, **fields | given)
@@ -40,11 +40,11 @@ def test_steps_acceptance_prompts_and_lengths_follow_from_what_was_measured() ->
     draft = found["draft"]
     assert draft.step(1) == pytest.approx(0.02)
     assert draft.step(16) == pytest.approx(0.04)
-    assert 0.02 < draft.step(4) < 0.04 < draft.step(64)
+    assert 0.02 < draft.step(4) < 0.04 * 1.5 < draft.step(64)
     assert draft.steps_per_token[Cell("code", 0, GREEDY)] == 0.5
     assert draft.steps_per_token[Cell("code", 0, SAMPLED)] == 0.5
     assert draft.steps_per_token[Cell("chat", 0, SAMPLED)] == 0.8
-    assert draft.prefill_seconds == pytest.approx(0.05 / 500)
+    assert draft.prefill_seconds == pytest.approx(0.1 / 500)
     assert draft.output_tokens == {"code": 200.0, "chat": 200.0}
     plain = found["plain"]
     assert (plain.steps_per_token, plain.other_steps_per_token) == ({}, 1.0)

@@ -20,6 +20,7 @@ def test_a_duration_is_a_number_with_its_unit(written: str, seconds: float) -> N
         (2, "such as 2s"),
         (0.5, "such as 0.5s"),
         (-1, "such as 500ms, 2s or 30m"),
+        (0, "such as 500ms, 2s or 30m"),
         (True, "such as 500ms, 2s or 30m"),
         ("2", "such as 500ms"),
         ("2 days", "such as 500ms"),

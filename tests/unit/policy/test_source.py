@@ -120,6 +120,11 @@ def test_a_syntax_error_has_a_position_and_a_remedy(text: str, line: int, column
     assert right in found[0].right
 
 
+def test_a_syntax_error_says_where_what_it_is_in_begins() -> None:
+    _, (found,) = read("a: 1\nb: 'x\nc: 2\n", "f.yaml")
+    assert found.wrong.endswith("(while scanning a quoted scalar that starts at line 2)"), found.wrong
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [("", "empty"), ("# nothing\n", "empty"), ("- a\n", "a list"), ("word\n", "a single value")],

@@ -83,21 +83,28 @@ def test_an_hour_with_too_few_requests_leaves_it_to_the_day(
     assert stand.ratio == 1.333  # 2,400 tokens in 36 s and in 48 s
 
 
-def test_a_day_without_requests_tells_nothing(stand: Stand, record: Record, baseline: Record) -> None:
+@pytest.mark.parametrize("before", [0.0, 3 * HOUR])
+def test_a_day_without_requests_tells_nothing(
+    stand: Stand, record: Record, baseline: Record, before: float
+) -> None:
+    stand.passing(before)
     stand.told(*[record, baseline] * 10)
     stand.passing(27 * HOUR)
     assert stand.ratio is None
 
 
+@pytest.mark.parametrize(
+    ("seconds", "ratio"), [(4.0, 1.0), (16.0, 0.25)], ids=["less of all", "more seconds"]
+)
 def test_a_server_that_was_started_anew_is_judged_by_what_it_did_since(
-    stand: Stand, record: Record, baseline: Record
+    stand: Stand, record: Record, baseline: Record, seconds: float, ratio: float
 ) -> None:
     stand.told(*[record, baseline] * 50)
-    stand.passing(1.2 * HOUR)
+    stand.passing(27 * HOUR)
     stand.gain.restarted("eagle")
-    stand.told(*[taking(record, 4.0), baseline] * 10)
+    stand.told(*[taking(record, seconds), baseline] * 10)
     stand.clock.now += 60.0
-    assert stand.ratio == 1.0
+    assert stand.ratio == ratio
 
 
 def test_only_baselines_of_the_same_work_count(stand: Stand, record: Record, baseline: Record) -> None:
