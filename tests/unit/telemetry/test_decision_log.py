@@ -174,6 +174,15 @@ def test_a_request_that_came_to_no_decision_has_a_line_too(record: Record) -> No
     assert line["states"] == line["attempts"] == line["choice"]["candidates"] == []
 
 
+@pytest.mark.parametrize(("kind", "told"), [("all_rejected", True), ("unknown_model", False)])
+def test_the_model_of_a_refused_request_is_told_if_it_is_one_of_ours(
+    record: Record, kind: str, told: bool
+) -> None:
+    refused = NoCandidate(kind, "", False, None, (), "p1", "f1")
+    line = written(replace(record, decision=refused, attempts=(), backend=""))
+    assert line["features"]["model"] == (record.features.model if told else "")
+
+
 def test_of_a_thousand_backends_a_line_holds_the_best(record: Record) -> None:
     assert isinstance(record.decision, Decision)
     candidates = tuple(Candidate(f"b{n}", float(n), (1.0, 0.3), SCORERS) for n in range(700))
