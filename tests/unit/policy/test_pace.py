@@ -77,8 +77,12 @@ def test_what_chance_spared_a_cell_in_steps_is_not_taken_for_a_faster_step() -> 
 def test_a_cell_whose_clients_wait_for_their_first_token_counts_little() -> None:
     waiting = cell("tool_use", 32)
     tpot = 1.3 * waiting.tpot.value
+    rate = 0.6 * 32 / tpot
     queued = waiting.model_copy(
-        update={"tpot": Range(value=tpot), "tokens_per_second": Range(value=0.6 * 32 / tpot)}
+        update={
+            "tpot": Range(value=tpot),
+            "tokens_per_second": Range(value=rate, low=rate * 0.98, high=rate * 1.02),
+        }
     )
     found = fit([queued if one == waiting else one for one in every()])
     assert found is not None
