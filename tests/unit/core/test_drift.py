@@ -31,6 +31,14 @@ def test_the_count_starts_anew_after_an_alarm() -> None:
     assert alarms(drift, 0.0, 0.0, 0.0) == []
 
 
+def test_noise_that_is_less_than_was_thought_makes_smaller_jumps_count() -> None:
+    noise = random.Random(3)  # noqa: S311 - no secret
+    drift = Drift(0.6)
+    assert alarms(drift, *(noise.gauss(0.0, 0.1) for _ in range(1000))) == []
+    assert alarms(drift, *(noise.gauss(0.5, 0.1) for _ in range(6)))
+    assert not alarms(Drift(0.6), *(noise.gauss(0.5, 0.1) for _ in range(6)))
+
+
 def test_one_outlier_is_no_change() -> None:
     assert alarms(Drift(0.1), 0.0, 5.0, 0.0, 0.0, 0.0) == []
 

@@ -66,6 +66,10 @@ def test_a_model_that_is_wrong_is_mended_by_what_was_seen():
     logged = log(off=1.7)
     found = estimate(logged, TO_FAST, MODELS)
     assert found.seconds.value == pytest.approx(mean(logged, "fast", 1.7), rel=0.01)
+    right = estimate(log(), TO_FAST, MODELS)
+    assert found.seconds.error == pytest.approx(1.7 * right.seconds.error, rel=0.02), (
+        "as exact as a right one"
+    )
 
 
 def test_a_server_that_was_never_used_is_what_the_model_says():
@@ -95,6 +99,12 @@ def test_load_follows_from_the_policys_own_choices():
     alone = estimate(logged, TO_FAST, models)
     assert both.seconds.value < both.logged.value < 0.8 * alone.seconds.value
     assert both.shares["fast"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_interval_is_that_of_a_mean():
+    logged = log()
+    error = 1.96 * np.std([one.seconds for one in logged]) / np.sqrt(len(logged))
+    assert estimate(logged, TO_FAST, MODELS).logged.error == pytest.approx(error, rel=0.4)
 
 
 def test_the_interval_narrows_with_requests():
