@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from gateway.core.outcome import Record
     from gateway.policy.explain import Explanation
     from gateway.policy.load import Config, Loaded
-    from gateway.runtime.tallies import Tally
+    from gateway.runtime.shared import Shared
     from gateway.settings import Settings
     from gateway.wire.client import Receive, Scope, Send
     from gateway.wire.upstream import Upstream
@@ -70,7 +70,7 @@ class Gateway:
         loaded: Loaded[Config],
         *,
         on_record: Sequence[Callable[[Record], None]] = (),
-        tally: Tally | None = None,
+        shared: Shared | None = None,
     ) -> None:
         """Build a gateway.
 
@@ -78,7 +78,7 @@ class Gateway:
             settings: Settings of the process.
             loaded: What the fleet and policy files say.
             on_record: Called with the record of every finished request, off the request path.
-            tally: Of the other processes that it shares its work with; None where it is alone.
+            shared: What it has in common with other processes that share its work; None where it is alone.
 
         Raises:
             OSError: The decision log cannot be written.
@@ -86,6 +86,7 @@ class Gateway:
         config = loaded.value
         self._settings = settings
         self._configuration = Configuration(settings.fleet, settings.policy, loaded)
+        tally, agreed = shared or (None, None)
         self._fleet = Fleet(config.fleet.backends, config.fleet.revision, tally=tally)
         self._fleet.govern(config.policy.breaker, config.policy.retries)
         self._telemetry = telemetry.setup(
@@ -104,9 +105,7 @@ class Gateway:
             lambda: (self._configuration.config.policy.revision, not self._configuration.problems)
         )
         self._telemetry.policy_loaded(config.policy)
-        self._learning = Learning(
-            self._fleet, config.policy, progress=self._progress, workers=settings.workers
-        )
+        self._learning = Learning(self._fleet, config.policy, progress=self._progress, agreed=agreed)
         self._telemetry.observe_learning(
             lambda: self._fleet.snapshot,
             clock.monotonic,

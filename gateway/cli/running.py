@@ -143,7 +143,7 @@ def _work(settings: Settings, loaded: Loaded[Config], worker: Worker | None) -> 
     if worker is not None:
         settings = _own(settings, worker)
     try:
-        gateway = Gateway(settings, loaded, tally=None if worker is None else worker.tally)
+        gateway = Gateway(settings, loaded, shared=None if worker is None else worker.shared)
     except OSError as error:
         print(f"specroute: cannot write {settings.decision_log}: {error.strerror}", file=sys.stderr)
         return 2

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.runtime import clock
-from gateway.runtime.tallies import Tallies, Tally
+from gateway.runtime.shared import Memory, Shared
 from gateway.telemetry.logging import logging_to_stderr
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Worker:
         port: That all of them listen on.
         listener: A socket of the loopback by which the others reach it.
         siblings: Addresses of these sockets of all workers, its own among them.
-        tally: What it tells the others of its open requests, and they tell it.
+        shared: What it has in common with the others.
         lifeline: A descriptor that can be read from, and is at its end, once the supervisor is gone.
     """
 
@@ -44,7 +44,7 @@ class Worker:
     port: int
     listener: socket.socket
     siblings: Sequence[str]
-    tally: Tally
+    shared: Shared
     lifeline: int
     _ready: int
 
@@ -74,7 +74,7 @@ class Supervisor:
         self._work = work
         self._stack = ExitStack()
         self._port = settings.port
-        self._tallies = Tallies(settings.workers)
+        self._memory = Memory(settings.workers)
         self._listeners: list[socket.socket] = []
         self._lifeline = (-1, -1)
         self._running: dict[int, tuple[int, float]] = {}
@@ -136,8 +136,8 @@ class Supervisor:
     def _become(self, number: int, tells: int) -> None:
         siblings = [f"http://127.0.0.1:{listener.getsockname()[1]}" for listener in self._listeners]
         listener = self._listeners[number]
-        tally = self._tallies.of(number)
-        worker = Worker(number, self._port, listener, siblings, tally, self._lifeline[0], tells)
+        shared = self._memory.of(number)
+        worker = Worker(number, self._port, listener, siblings, shared, self._lifeline[0], tells)
         code = 1
         try:
             with logging_to_stderr(self._settings.log_level, self._settings.log_format):
@@ -153,7 +153,7 @@ class Supervisor:
         while self._running:
             pid, status = os.wait()
             number, since = self._running.pop(pid)
-            self._tallies.clear(number)
+            self._memory.clear(number)
             if self._stopping:
                 continue
             _log.error("worker %d ended with %d", number, os.waitstatus_to_exitcode(status))

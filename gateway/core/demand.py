@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.plan import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gateway.core.plan import Limits
 
@@ -109,3 +110,22 @@ class Demand:
     def _share(self, service: str) -> float | None:
         answers = self._answers.get(service, 0.0)
         return self._kept[service] / answers if answers >= _TELLING else None
+
+
+def together(parts: Iterable[Sequence[Wanted]]) -> tuple[Wanted, ...]:
+    """What several gateways that send to the same servers ask for, by class."""
+    by_service: dict[str, list[Wanted]] = {}
+    for one in chain.from_iterable(parts):
+        by_service.setdefault(one.service, []).append(one)
+    return tuple(_sum(same) for same in by_service.values())
+
+
+def _sum(parts: Sequence[Wanted]) -> Wanted:
+    rates: dict[str, float] = {}
+    for workload, rate in chain.from_iterable(one.rates.items() for one in parts):
+        rates[workload] = rates.get(workload, 0.0) + rate
+    told = [(one.kept, one.answers) for one in parts if one.kept is not None]
+    answers = sum(count for _, count in told)
+    kept = sum(share * count for share, count in told) / answers if answers else None
+    in_flight = sum(one.in_flight for one in parts)
+    return Wanted(parts[0].service, parts[0].limits, rates, in_flight, kept, answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -89,11 +89,6 @@ class Wanted:
     in_flight: float = 0.0
     kept: float | None = None
     answers: float = 0.0
-
-    def times(self, factor: float) -> Wanted:
-        """The same, so many times as much."""
-        rates = {workload: rate * factor for workload, rate in self.rates.items()}
-        return replace(self, rates=rates, in_flight=self.in_flight * factor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from gateway.core.plan import Kind, Wanted
     from gateway.core.policy import Policy
     from gateway.core.predict import ServerModel
+    from gateway.runtime.agreed import Agreed, Asked
     from gateway.runtime.fleet import Fleet
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class Learning:
         policy: Policy,
         *,
         progress: Callable[[], Iterable[Progress]] = tuple,
-        workers: int = 1,
+        agreed: Agreed | None = None,
         now: Callable[[], float] = clock.monotonic,
     ) -> None:
         """Know what the policy's file says.
@@ -91,7 +92,7 @@ class Learning:
             fleet: Gets what was learnt, and tells how many requests each server has.
             policy: The policy in force.
             progress: Gives the streams that run.
-            workers: Processes that share the traffic, so that this one sees a part of what is asked for.
+            agreed: What workers that share the traffic agree on; None where this one is alone.
             now: Monotonic seconds.
         """
         self.homes = Homes()
@@ -100,7 +101,7 @@ class Learning:
         self.advice: Mapping[str, FleetAdvice] = {}
         self._fleet = fleet
         self._progress = progress
-        self._workers = workers
+        self._agreed = agreed
         self._now = now
         self._learner = Learner()
         self._occupancy = Occupancy()
@@ -285,19 +286,26 @@ class Learning:
         self._slower = slower
         limits = {one.name: one.limits for one in (*self._policy.classes, DEFAULT)}
         now = self._now()
-        plans: dict[str, Plan] = {}
-        for target, demand in tuple(self._demand.items()):
+        asked: Asked = {target: demand.wanted(limits, now) for target, demand in self._demand.items()}
+        agreed, plans = self._agreed, dict[str, Plan]()
+        if agreed is not None:
+            asked = agreed.asked(asked)
+            plans = {} if agreed.leads else {**agreed.told()}
+        for target, wanted in asked.items():
             kinds = kinds_of(self._fleet.snapshot.states, target, now)
-            wanted = tuple(one.times(self._workers) for one in demand.wanted(limits, now))
             if kinds and wanted:
-                plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
-                demand.planned(plans[target].since)
+                if target not in plans:
+                    plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
+                if target in self._demand:
+                    self._demand[target].planned(plans[target].since)
                 servers = frozenset((name, one.model.fingerprint) for one in kinds for name in one.backends)
                 before, of = self._advised.get(target, (-math.inf, servers))
                 if now - before >= ADVISE_SECONDS or servers != of:
                     self._advised[target] = now, servers
                     advice = await asyncio.to_thread(FleetAdvice.of, kinds, wanted)
                     self.advice = {**self.advice, target: advice}
+        if agreed is not None and agreed.leads:
+            agreed.tell(plans)
         self.plans = plans
         self._guide()
 

@@ -209,3 +209,36 @@ async def test_what_a_dead_worker_had_open_takes_no_room(tmp_path):
                     with suppress(aiohttp.ClientError):
                         if await post(url) == 200:
                             break
+
+
+async def roles_by_worker(session):
+    async with session.get("/metrics") as answer:
+        text = await answer.text()
+    roles = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == "specroute_plan_role" and sample.value:
+                of = sample.labels["class"], sample.labels["backend"]
+                roles.setdefault(sample.labels["worker"], set()).add(of)
+    return roles
+
+
+async def test_workers_keep_the_same_servers_for_a_class(tmp_path, servers):
+    """All requests come over one connection, so that one worker alone is asked for anything."""
+    automatic = (
+        f"{POLICY}learning: {{mode: auto}}\nclasses: [{{name: chat, match: {{stream: true}}, tpot: 1s}}]\n"
+    )
+    async with (
+        workers(tmp_path, servers, policy=automatic) as (process, url),
+        aiohttp.ClientSession(url) as one,
+    ):
+        roles = {}
+        async with asyncio.timeout(SECONDS):
+            while len(roles) < 2:
+                for stream in (True, False):
+                    async with one.post("/v1/chat/completions", json=SMALL | {"stream": stream}) as answer:
+                        await answer.read()
+                roles = await roles_by_worker(one)
+        assert roles["0"] == roles["1"]
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0

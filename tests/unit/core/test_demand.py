@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.demand import Demand
-from gateway.core.plan import Limits
+from gateway.core.demand import Demand, together
+from gateway.core.plan import Limits, Wanted
 
 LIMITS = {"chat": Limits(tpot=0.02), "bulk": Limits()}
 
@@ -70,3 +70,17 @@ def test_answers_to_requests_from_before_a_change_of_roles_tell_nothing_of_the_n
     assert ended(100, kept=True) == 1.0
     demand.planned(50.0)
     assert ended(150, kept=True) == 1.0, "the roles are the same"
+
+
+def test_what_several_ask_for_adds_up_by_class() -> None:
+    chat, bulk = Limits(tpot=0.02), Limits()
+    parts = [
+        (Wanted("chat", chat, {"code": 2.0}, 8.0, 0.9, 30.0), Wanted("bulk", bulk, {"math": 1.0}, 1.0)),
+        (Wanted("chat", chat, {"code": 1.0, "math": 3.0}, 4.0, 0.6, 60.0),),
+        (Wanted("chat", chat, {}, 1.0, None, 5.0),),
+    ]
+    assert together(parts) == (
+        Wanted("chat", chat, {"code": 3.0, "math": 3.0}, 13.0, pytest.approx(0.7), 90.0),
+        Wanted("bulk", bulk, {"math": 1.0}, 1.0),
+    )
+    assert together([]) == ()

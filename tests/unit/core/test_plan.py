@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gateway.core.curve import affine
-from gateway.core.plan import MARGIN, TAIL, Kind, Limits, Plan, Wanted, work
+from gateway.core.plan import MARGIN, TAIL, Kind, Limits, Plan, work
 from gateway.core.predict import SAMPLED, Cell, ServerModel
 
 MODEL = ServerModel(
@@ -91,8 +91,3 @@ def test_a_plan_says_what_to_keep_for_whom() -> None:
 def test_kinds_are_told_apart_by_what_they_run_or_by_what_was_learnt_of_them() -> None:
     assert Kind(("a",), replace(MODEL, fingerprint="x")).configuration == "x"
     assert Kind(("a",), replace(MODEL, fingerprint="x"), "runs").configuration == "runs"
-
-
-def test_what_is_wanted_can_be_multiplied() -> None:
-    one = Wanted("chat", Limits(tpot=0.02), {"code": 2.0}, 8.0, 0.9)
-    assert one.times(3) == Wanted("chat", Limits(tpot=0.02), {"code": 6.0}, 24.0, 0.9)

@@ -15,11 +15,12 @@ from gateway.core.decide import Decision
 from gateway.core.features import Hints
 from gateway.core.observe import Progress
 from gateway.core.outcome import Attempt, Outcome, Record, Speculation, Usage
-from gateway.core.plan import Limits, Plan
+from gateway.core.plan import Limits, Plan, Wanted
 from gateway.core.policy import AUTO, FROZEN, STATIC, Policy
 from gateway.core.policy import Learning as Settings
 from gateway.core.predict import Home
 from gateway.runtime import learning as module
+from gateway.runtime.agreed import Agreed, Agreements
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.learning import Learning
 from tests.factories import SERVER_MODEL, TARGET, backend, features, policy, record
@@ -42,12 +43,16 @@ class Clock:
 class Stand:
     """Something that learns, on a clock that stands."""
 
-    def __init__(self, settings: Settings = AUTOMATIC, *backends: Any, **given: Any) -> None:
+    def __init__(
+        self, settings: Settings = AUTOMATIC, *backends: Any, agreed: Agreed | None = None, **given: Any
+    ) -> None:
         self.clock = Clock()
         self.fleet = Fleet(backends or (DRAFT, PLAIN), "f", now=self.clock)
         self.streams: list[Progress] = []
         self.policy: Policy = policy(learning=settings, **given)
-        self.learning = Learning(self.fleet, self.policy, progress=lambda: self.streams, now=self.clock)
+        self.learning = Learning(
+            self.fleet, self.policy, progress=lambda: self.streams, agreed=agreed, now=self.clock
+        )
 
     def answer(self, name: str = "a", **outcome: Any) -> None:
         started = self.clock.now
@@ -303,14 +308,46 @@ async def test_models_that_nobody_serves_leave_nothing_behind() -> None:
 
 
 async def test_one_of_several_workers_plans_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand = Stand(AUTOMATIC, classes=(CHAT,))
-    several = Learning(stand.fleet, stand.policy, workers=4, now=stand.clock)
-    seen = []
-    planner = several._planners[TARGET]
-    monkeypatch.setattr(planner, "plan", lambda _kinds, wanted, _now: seen.extend(wanted) or Plan())
-    several.asked(CHAT, MATH, TARGET)
-    await several.plan()
-    assert seen[0].in_flight == 4.0
+    agreements = Agreements(2)
+    old, young = (
+        Stand(agreed=agreements.of(number, now), classes=(CHAT,)) for number, now in enumerate((1.0, 2.0))
+    )
+    seen: list[Wanted] = []
+    monkeypatch.setattr(
+        old.learning._planners[TARGET], "plan", lambda _kinds, wanted, _now: seen.extend(wanted) or Plan()
+    )
+    for _ in range(3):
+        young.learning.asked(CHAT, MATH, TARGET)
+    await young.learning.plan()
+    await old.learning.plan()  # which was asked for nothing itself
+    assert [one.in_flight for one in seen] == [3.0]
+    assert old.learning._demand.keys() == set()
+
+
+async def test_workers_go_by_the_plan_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    agreements = Agreements(2)
+    old, young = (
+        Stand(agreed=agreements.of(number, now), classes=(CHAT,)) for number, now in enumerate((1.0, 2.0))
+    )
+    for stand in (young, old):
+        for _ in range(3):
+            stand.answer()
+    await young.learning.plan()
+    own = young.learning.plans[TARGET]
+    await old.learning.plan()
+    assert old.learning.plans[TARGET] is not own  # it plans by itself
+
+    def fails(*_: object) -> Plan:
+        raise AssertionError("who is told does not plan")
+
+    monkeypatch.setattr(young.learning, "_planned", fails)
+    await young.learning.plan()
+    assert young.learning.plans == old.learning.plans
+    assert young.fleet.snapshot.guide.plan == old.learning.plans
+    assert young.learning.advice  # what it has seen tells what other fleet would give more
+    agreements.clear(0)
+    with pytest.raises(AssertionError, match="who is told"):
+        await young.learning.plan()
 
 
 async def test_a_plan_that_cannot_be_made_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,42 @@
+"""What the workers of one gateway share: memory that is made before they are forked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.runtime import clock
+from gateway.runtime.agreed import Agreements
+from gateway.runtime.tallies import Tallies
+
+if TYPE_CHECKING:
+    from gateway.runtime.agreed import Agreed
+    from gateway.runtime.tallies import Tally
+
+
+class Shared(NamedTuple):
+    """What one worker has of it.
+
+    Attributes:
+        tally: The open requests of all.
+        agreed: The roles that all go by.
+    """
+
+    tally: Tally
+    agreed: Agreed
+
+
+class Memory:
+    """All of it."""
+
+    def __init__(self, workers: int) -> None:
+        """Make it for so many workers."""
+        self._tallies, self._agreements = Tallies(workers), Agreements(workers)
+
+    def of(self, worker: int) -> Shared:
+        """What a worker has of it that begins now."""
+        return Shared(self._tallies.of(worker), self._agreements.of(worker, clock.monotonic()))
+
+    def clear(self, worker: int) -> None:
+        """A worker is dead."""
+        self._tallies.clear(worker)
+        self._agreements.clear(worker)
