@@ -20,7 +20,17 @@ class Conversation:
 
     piped = False
 
-    def __init__(self, app, *, method="POST", path="/v1/chat/completions", headers=(), body=b"", query=b""):
+    def __init__(
+        self,
+        app,
+        *,
+        method="POST",
+        path="/v1/chat/completions",
+        headers=(),
+        body=b"",
+        query=b"",
+        raw_path=None,
+    ):
         self._inbox = asyncio.Queue()
         self.sent = []
         self.poured = 0
@@ -35,7 +45,7 @@ class Conversation:
             "http_version": "1.1",
             "method": method,
             "path": path,
-            "raw_path": path.encode(),
+            "raw_path": raw_path or path.encode(),
             "query_string": query,
             "headers": [*headers] if b"content-type" in dict(headers) else [JSON, *headers],
             "scheme": "http",

@@ -80,7 +80,11 @@ async def _serve(gateway: Gateway, settings: Settings, worker: Worker | None) ->
     gc.set_threshold(*_COLLECT_AFTER)
     sys.setswitchinterval(_SWITCH_SECONDS)
     with listen(settings.host, settings.port, shared=worker is not None) as listener:
-        siblings = None if worker is None else Siblings(gateway, worker.siblings, worker.number)
+        siblings = (
+            None
+            if worker is None
+            else Siblings(gateway, worker.siblings, worker.number, body_limit=settings.body_limit)
+        )
         server = _Server(_config(siblings or gateway, settings))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

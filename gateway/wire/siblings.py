@@ -23,6 +23,9 @@ _OF_THE_CONNECTION: Final = frozenset({
 _PAGE_TIMEOUT: Final = 20.0
 """Seconds between two chunks; the stream of decisions says nothing for as long as nothing ends."""
 
+_ENDLESS: Final = "text/event-stream"
+"""Type of answers that are passed on as they come. They may end anywhere: browsers ask again."""
+
 TIMEOUT: Final = 2.0
 """Seconds that a worker may take to answer another; after that it is left out."""
 
@@ -42,7 +45,12 @@ class Siblings:
     """
 
     def __init__(
-        self, app: Callable[[Scope, Receive, Send], Awaitable[None]], addresses: Sequence[str], own: int
+        self,
+        app: Callable[[Scope, Receive, Send], Awaitable[None]],
+        addresses: Sequence[str],
+        own: int,
+        *,
+        body_limit: int,
     ) -> None:
         """Go before an application.
 
@@ -50,10 +58,12 @@ class Siblings:
             app: The worker's own.
             addresses: Of all workers.
             own: Which of them this is.
+            body_limit: Largest request body, in bytes.
         """
         self._app = app
         self._addresses = addresses
         self._own = own
+        self._body_limit = body_limit
         self._client = httpx.AsyncClient(trust_env=False, timeout=TIMEOUT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,32 +86,39 @@ class Siblings:
         await self._client.aclose()
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the first worker answer; if it is not there, this one does."""
-        query = scope["query_string"].decode("latin-1")
-        url = f"{self._addresses[SPOKESMAN]}{scope['path']}{f'?{query}' if query else ''}"
-        kept = [(name, value) for name, value in scope["headers"] if name not in _OF_THE_CONNECTION]
+        """Let the first worker answer; if it is not there, or the body is too large, this one does."""
         body = bytearray()
         while (event := await receive())["type"] == "http.request":
             body += event.get("body", b"")
-            if not event.get("more_body"):
+            if not event.get("more_body") or len(body) > self._body_limit:
                 break
-        request = self._client.build_request(
-            scope["method"], url, headers=[*kept, (HEADER, b"1")], content=bytes(body), timeout=_PAGE_TIMEOUT
-        )
+        if len(body) > self._body_limit or not await self._asked(scope, bytes(body), send):
+            await self._app(scope, _behind(bytes(body), receive), send)
+
+    async def _asked(self, scope: Scope, body: bytes, send: Send) -> bool:
+        """Whether the first worker has answered; if not, nothing was sent yet."""
+        query = scope["query_string"].decode("latin-1")
+        path = scope["raw_path"].decode("latin-1")
+        url = f"{self._addresses[SPOKESMAN]}{path}{f'?{query}' if query else ''}"
+        headers = [(name, value) for name, value in scope["headers"] if name not in _OF_THE_CONNECTION]
+        headers.append((HEADER, b"1"))
+        begun = False
         try:
-            answer = await self._client.send(request, stream=True)
+            async with self._client.stream(
+                scope["method"], url, headers=headers, content=body, timeout=_PAGE_TIMEOUT
+            ) as answer:
+                given = [(n.lower(), v) for n, v in answer.headers.raw if n.lower() not in _OF_THE_CONNECTION]
+                if not answer.headers.get("content-type", "").startswith(_ENDLESS):
+                    await answer.aread()  # all or nothing: half of a page must not look like all of it
+                begun = True
+                await send({"type": "http.response.start", "status": answer.status_code, "headers": given})
+                async for chunk in answer.aiter_bytes():
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except httpx.HTTPError as error:
             _log.warning("the first worker gives no answer: %r", error)
-            await self._app(scope, _behind(bytes(body), receive), send)
-            return
-        try:
-            headers = [(n.lower(), v) for n, v in answer.headers.raw if n.lower() not in _OF_THE_CONNECTION]
-            await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
-            async for chunk in answer.aiter_bytes():
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            await answer.aclose()
+        if begun:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return begun
 
     async def _metrics(self, scope: Scope, send: Send) -> None:
         # The format that is asked for decides whether there are exemplars.

@@ -79,6 +79,25 @@ def test_exemplars_of_all_are_in_one_text_with_one_end():
     }  # fmt: skip
 
 
+class Cut(httpx.AsyncByteStream):
+    """A body after whose first part the worker dies.
+
+    Attributes:
+        closed: Whether its connection was given up.
+    """
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.closed = False
+
+    async def __aiter__(self):
+        yield b"data: 1\n\n"
+        raise httpx.RemoteProtocolError("died")
+
+    async def aclose(self):
+        self.closed = True
+
+
 class Others:
     """Workers that answer with what they are given, or not at all."""
 
@@ -94,6 +113,8 @@ class Others:
         answer = self._answers[number]
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, Cut):
+            return httpx.Response(200, stream=answer, headers={"content-type": answer.kind})
         return httpx.Response(200, text=answer, headers={"content-type": "text/plain; version=0.0.4"})
 
 
@@ -103,13 +124,13 @@ async def own(scope, receive, send):
 
 
 def worker(others, count):
-    siblings = Siblings(own, [f"http://w{number}" for number in range(count)], 1)
+    siblings = Siblings(own, [f"http://w{number}" for number in range(count)], 1, body_limit=100)
     siblings._client = httpx.AsyncClient(transport=httpx.MockTransport(others))
     return siblings
 
 
-async def ask(app, method, path, headers=()):
-    return await Conversation(app, method=method, path=path, headers=headers).end()
+async def ask(app, method, path, headers=(), **said):
+    return await Conversation(app, method=method, path=path, headers=headers, **said).end()
 
 
 async def test_metrics_are_asked_of_all_who_answer():
@@ -164,7 +185,7 @@ async def test_what_is_no_request_passes():
     async def app(scope, receive, send):
         seen.append(scope["type"])
 
-    await Siblings(app, [], 0)({"type": "lifespan"}, asyncio.Queue().get, None)
+    await Siblings(app, [], 0, body_limit=100)({"type": "lifespan"}, asyncio.Queue().get, None)
     assert seen == ["lifespan"]
 
 
@@ -178,7 +199,7 @@ async def test_the_page_is_that_of_the_first_worker(path):
 
 
 async def test_the_first_worker_serves_its_page_itself_and_so_does_another_where_it_is_gone():
-    first = Siblings(own, ["http://w0", "http://w1"], 0)
+    first = Siblings(own, ["http://w0", "http://w1"], 0, body_limit=100)
     assert (await ask(first, "GET", "/ui")).body == b"/ui"
     await first.close()
     gone = worker(Others(httpx.ConnectError("gone"), ""), 2)
@@ -199,3 +220,45 @@ async def test_who_answers_for_the_first_worker_is_told_of_the_body_once_and_the
     client.leave()
     await client.end()
     assert told == [{"type": "http.request", "body": b"request=hi"}, {"type": "http.disconnect"}]
+
+
+async def test_where_the_first_worker_dies_in_a_part_of_its_page_another_answers():
+    cut = Cut("text/html; charset=utf-8")
+    answer = await ask(worker(Others(cut, ""), 2), "GET", "/ui/live")
+    assert (answer.status, answer.body) == (200, b"/ui/live")
+    assert cut.closed
+
+
+async def test_where_the_first_worker_dies_the_stream_of_decisions_ends_so_that_browsers_come_back():
+    cut = Cut("text/event-stream; charset=utf-8")
+    answer = await ask(worker(Others(cut, ""), 2), "GET", "/ui/decisions")
+    assert (answer.status, answer.body, answer.complete) == (200, b"data: 1\n\n", True)
+    assert cut.closed
+
+
+async def test_no_more_of_a_body_is_read_for_the_page_than_a_request_may_have():
+    told = []
+
+    async def app(scope, receive, send):
+        told.append(await receive())
+        await own(scope, receive, send)
+
+    others = Others("", "")
+    siblings = worker(others, 2)
+    siblings._app = app
+    client = Conversation(siblings, path="/ui/explain", body=None)
+    client.say(b"x" * 100, more=True)
+    client.say(b"y", more=True)
+    await client.end()
+    assert told == [{"type": "http.request", "body": b"x" * 100 + b"y"}]
+    assert others.asked == []
+    assert (await ask(siblings, "POST", "/ui/explain", body=b"x" * 100)).status == 200
+    assert len(others.asked) == 1
+
+
+async def test_the_first_worker_is_asked_for_the_path_as_the_client_wrote_it():
+    others = Others("", "")
+    written = b"/ui/static/a%3Fb%00"
+    client = Conversation(worker(others, 2), method="GET", path="/ui/static/a?b\0", raw_path=written)
+    assert (await client.end()).status == 200
+    assert [path for *_, path, _ in others.asked] == ["/ui/static/a?b\0"]
