@@ -86,8 +86,7 @@ class Gateway:
         config = loaded.value
         self._settings = settings
         self._configuration = Configuration(settings.fleet, settings.policy, loaded)
-        tally, agreed = shared or (None, None)
-        self._fleet = Fleet(config.fleet.backends, config.fleet.revision, tally=tally)
+        self._fleet = Fleet(config.fleet.backends, config.fleet.revision, tally=shared and shared.tally)
         self._fleet.govern(config.policy.breaker, config.policy.retries)
         self._telemetry = telemetry.setup(
             service_name=settings.service_name,
@@ -105,7 +104,7 @@ class Gateway:
             lambda: (self._configuration.config.policy.revision, not self._configuration.problems)
         )
         self._telemetry.policy_loaded(config.policy)
-        self._learning = Learning(self._fleet, config.policy, progress=self._progress, agreed=agreed)
+        self._learning = Learning(self._fleet, config.policy, progress=self._progress, shared=shared)
         self._telemetry.observe_learning(
             lambda: self._fleet.snapshot,
             clock.monotonic,

@@ -105,6 +105,10 @@ class Fleet:
         if changed:
             self.queue.news()
 
+    def name_of(self, key: int) -> str:
+        """Name of a backend by its hash; "" for one that there is not."""
+        return self._names.get(key, "")
+
     def is_baseline(self, name: str) -> bool:
         """Whether a backend decodes without speculation."""
         state = self._state(name)

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from gateway.core.plan import Kind, Wanted
     from gateway.core.policy import Policy
     from gateway.core.predict import ServerModel
-    from gateway.runtime.agreed import Agreed, Asked
+    from gateway.runtime.agreed import Asked
     from gateway.runtime.fleet import Fleet
+    from gateway.runtime.shared import Shared
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class Learning:
         policy: Policy,
         *,
         progress: Callable[[], Iterable[Progress]] = tuple,
-        agreed: Agreed | None = None,
+        shared: Shared | None = None,
         now: Callable[[], float] = clock.monotonic,
     ) -> None:
         """Know what the policy's file says.
@@ -92,19 +93,18 @@ class Learning:
             fleet: Gets what was learnt, and tells how many requests each server has.
             policy: The policy in force.
             progress: Gives the streams that run.
-            agreed: What workers that share the traffic agree on; None where this one is alone.
+            shared: What workers that share the traffic have in common; None where this one is alone.
             now: Monotonic seconds.
         """
-        self.homes = Homes()
+        self.homes = Homes(notes=shared and shared.notes, name_of=fleet.name_of)
         self.purse = Purse()
         self.plans: Mapping[str, Plan] = {}
         self.advice: Mapping[str, FleetAdvice] = {}
         self._fleet = fleet
         self._progress = progress
-        self._agreed = agreed
+        self._agreed = shared and shared.agreed
         self._now = now
-        self._learner = Learner()
-        self._occupancy = Occupancy()
+        self._learner, self._occupancy = Learner(), Occupancy()
         self._demand: dict[str, Demand] = defaultdict(Demand)
         self._planners: dict[str, Planner] = defaultdict(Planner)
         self._told: dict[str, Told] = {}

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.runtime import clock
 from gateway.runtime.agreed import Agreements
+from gateway.runtime.notes import Notebooks
 from gateway.runtime.tallies import Tallies
 
 if TYPE_CHECKING:
     from gateway.runtime.agreed import Agreed
+    from gateway.runtime.notes import Notes
     from gateway.runtime.tallies import Tally
 
 
@@ -19,10 +21,12 @@ class Shared(NamedTuple):
     Attributes:
         tally: The open requests of all.
         agreed: The roles that all go by.
+        notes: Where conversations were answered.
     """
 
     tally: Tally
     agreed: Agreed
+    notes: Notes
 
 
 class Memory:
@@ -31,10 +35,12 @@ class Memory:
     def __init__(self, workers: int) -> None:
         """Make it for so many workers."""
         self._tallies, self._agreements = Tallies(workers), Agreements(workers)
+        self._notebooks = Notebooks(workers)
 
     def of(self, worker: int) -> Shared:
         """What a worker has of it that begins now."""
-        return Shared(self._tallies.of(worker), self._agreements.of(worker, clock.monotonic()))
+        agreed = self._agreements.of(worker, clock.monotonic())
+        return Shared(self._tallies.of(worker), agreed, self._notebooks.of(worker))
 
     def clear(self, worker: int) -> None:
         """A worker is dead."""

@@ -20,9 +20,9 @@ from gateway.core.policy import AUTO, FROZEN, STATIC, Policy
 from gateway.core.policy import Learning as Settings
 from gateway.core.predict import Home
 from gateway.runtime import learning as module
-from gateway.runtime.agreed import Agreed, Agreements
 from gateway.runtime.fleet import Fleet
 from gateway.runtime.learning import Learning
+from gateway.runtime.shared import Memory, Shared
 from tests.factories import SERVER_MODEL, TARGET, backend, features, policy, record
 
 CHAT = ServiceClass("chat", limits=Limits(tpot=0.018))
@@ -44,14 +44,14 @@ class Stand:
     """Something that learns, on a clock that stands."""
 
     def __init__(
-        self, settings: Settings = AUTOMATIC, *backends: Any, agreed: Agreed | None = None, **given: Any
+        self, settings: Settings = AUTOMATIC, *backends: Any, shared: Shared | None = None, **given: Any
     ) -> None:
         self.clock = Clock()
         self.fleet = Fleet(backends or (DRAFT, PLAIN), "f", now=self.clock)
         self.streams: list[Progress] = []
         self.policy: Policy = policy(learning=settings, **given)
         self.learning = Learning(
-            self.fleet, self.policy, progress=lambda: self.streams, agreed=agreed, now=self.clock
+            self.fleet, self.policy, progress=lambda: self.streams, shared=shared, now=self.clock
         )
 
     def answer(self, name: str = "a", **outcome: Any) -> None:
@@ -308,10 +308,8 @@ async def test_models_that_nobody_serves_leave_nothing_behind() -> None:
 
 
 async def test_one_of_several_workers_plans_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    agreements = Agreements(2)
-    old, young = (
-        Stand(agreed=agreements.of(number, now), classes=(CHAT,)) for number, now in enumerate((1.0, 2.0))
-    )
+    memory = Memory(2)
+    old, young = (Stand(shared=memory.of(number), classes=(CHAT,)) for number in range(2))
     seen: list[Wanted] = []
     monkeypatch.setattr(
         old.learning._planners[TARGET], "plan", lambda _kinds, wanted, _now: seen.extend(wanted) or Plan()
@@ -325,10 +323,8 @@ async def test_one_of_several_workers_plans_for_all_of_them(monkeypatch: pytest.
 
 
 async def test_workers_go_by_the_plan_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    agreements = Agreements(2)
-    old, young = (
-        Stand(agreed=agreements.of(number, now), classes=(CHAT,)) for number, now in enumerate((1.0, 2.0))
-    )
+    memory = Memory(2)
+    old, young = (Stand(shared=memory.of(number), classes=(CHAT,)) for number in range(2))
     for stand in (young, old):
         for _ in range(3):
             stand.answer()
@@ -345,7 +341,7 @@ async def test_workers_go_by_the_plan_of_the_oldest(monkeypatch: pytest.MonkeyPa
     assert young.learning.plans == old.learning.plans
     assert young.fleet.snapshot.guide.plan == old.learning.plans
     assert young.learning.advice  # what it has seen tells what other fleet would give more
-    agreements.clear(0)
+    memory.clear(0)
     with pytest.raises(AssertionError, match="who is told"):
         await young.learning.plan()
 

@@ -13,3 +13,5 @@ def test_a_dead_worker_has_nothing_open_and_leads_nobody() -> None:
     two.tally.changes()
     assert two.tally.elsewhere("a") == 0
     assert two.agreed.leads
+    two.notes.leave((1, 2, 3, 4))
+    assert [*memory.of(0).notes.news()] == [(1, 2, 3, 4)]
