@@ -18,7 +18,7 @@ import uvloop
 
 from gateway.app import Gateway
 from gateway.cli.environment import mistyped
-from gateway.cli.workers import Supervisor, Worker, listen
+from gateway.cli.workers import HURRY, Supervisor, Worker, listen
 from gateway.policy.load import Invalid
 from gateway.runtime import tasks
 from gateway.runtime.reload import load_files
@@ -87,8 +87,9 @@ async def _serve(gateway: Gateway, settings: Settings, worker: Worker | None) ->
         )
         server = _Server(_config(siblings or gateway, settings))
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, server.handle_exit, number, None)
+        hurry = signal.SIGINT if worker is None else HURRY
+        for number, means in ((signal.SIGTERM, signal.SIGTERM), (hurry, signal.SIGINT)):
+            loop.add_signal_handler(number, server.handle_exit, means, None)
         if worker is None or siblings is None:
             _log.info("serving on %s", _address(settings, listener))
             await server.serve(sockets=[listener])

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 AGAIN_SECONDS: Final = 1.0
 """How soon after its start a worker that dies is not started again at once."""
 
+HURRY: Final = signal.SIGUSR1
+"""Has a worker that is stopping wait for open answers no longer."""
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 
@@ -124,8 +127,10 @@ class Supervisor:
         if not pid:
             os.close(told)
             os.close(self._lifeline[1])
-            for one in _SIGNALS:
-                signal.signal(one, signal.SIG_DFL)
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # a terminal gives it to all, not to the supervisor alone
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self._become(number, tells)
         self._running[pid] = (number, clock.monotonic())
@@ -171,9 +176,12 @@ class Supervisor:
         return codes
 
     def _pass_on(self, number: int, _: object = None) -> None:
+        """Stop the workers; at a second SIGINT they do not wait for open answers."""
+        told = HURRY if self._stopping and number == signal.SIGINT else signal.SIGTERM
         self._stopping = True
         for pid in self._running:
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):  # it has ended just now
+                os.kill(pid, told)
 
 
 def _is_ready(descriptor: int) -> bool:

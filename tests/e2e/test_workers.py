@@ -34,7 +34,7 @@ async def workers(folder, urls, count=2, **settings):
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "gateway.cli", "serve", "--fleet", folder / "fleet.yaml",
         "--policy", folder / "policy.yaml", "--workers", str(count), "--port", str(settings.get("port", 0)),
-        stderr=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE, start_new_session=settings.get("alone", False),
     )  # fmt: skip
     try:
         log = ""
@@ -133,6 +133,26 @@ async def test_streams_end_before_the_workers_do(tmp_path, servers):
             answers = await asyncio.gather(*streams)
         assert all(answer.endswith(b"data: [DONE]\n\n") for answer in answers)
         assert await process.wait() == 0
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_terminals_signal_lets_answers_end_and_a_second_one_does_not(tmp_path, times):
+    """It reaches all processes that belong to the terminal."""
+    many = SMALL | {"max_tokens": 300 if times == 1 else 30_000, "stream": True}
+    async with (
+        run_fleet([Member(SMALL["model"])]) as servers,
+        workers(tmp_path, [servers[0].url], fleet=ONE, alone=True) as (process, url),
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/v1/chat/completions", json=many) as answer,
+    ):
+        await answer.content.readany()
+        left = children(process.pid)
+        for time in range(times):
+            os.killpg(process.pid, signal.SIGINT)
+            if not time:
+                await until(lambda: sum(alive(pid) for pid in left) == 1)
+        ended = (await answer.read()).endswith(b"data: [DONE]\n\n")
+        assert (await process.wait(), ended) == (0, times == 1)
 
 
 async def test_workers_whose_supervisor_was_killed_end(tmp_path, servers):
