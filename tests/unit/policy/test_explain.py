@@ -155,7 +155,9 @@ def test_the_baseline_share_is_told_either_way(config: Config) -> None:
     assert told.backend == "base"
     assert told.verdict.startswith("Goes to base (no speculation): this request is part of the share")
     assert told.baseline.endswith("this request is part of it.")
-    assert explained(config, request(), CHAT).baseline == ""
+    without = explained(config, request(), CHAT)
+    assert (without.baseline, without.shadow) == ("", "")
+    assert "\n\n\n" not in str(without)
     pinned = explained(config, request(hints=Hints(backend="short")))
     assert pinned.baseline == "Baseline share 5 %: not applied, as the caller chose the backend."
     assert [one.reason for one in pinned.rejected] == [reasons.NOT_PINNED, reasons.NOT_PINNED]

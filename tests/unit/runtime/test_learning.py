@@ -370,6 +370,25 @@ def test_answers_tell_whether_they_kept_their_limits() -> None:
     assert wanted.in_flight == 0.0
 
 
+@pytest.mark.parametrize(
+    ("outcome", "service"),
+    [
+        (Outcome("upstream_error", 502, ttft=0.5), CHAT),
+        (Outcome("ok", 200, ttft=0.5), ServiceClass("chat")),
+    ],
+    ids=["a failure", "a class without limits"],
+)
+def test_what_has_no_limits_to_keep_tells_nothing_of_how_they_are_kept(
+    outcome: Outcome, service: ServiceClass
+) -> None:
+    stand = Stand(AUTOMATIC, classes=(service,))
+    for _ in range(30):
+        stand.learning.asked(service, MATH, TARGET)
+        stand.learning.on_record(replace(record(outcome), decision=decision()))
+    (wanted,) = stand.learning._demand[TARGET].wanted({"chat": service.limits}, stand.clock.now)
+    assert (wanted.kept, wanted.answers) == (None, 0.0)
+
+
 def test_a_static_policy_has_no_roles() -> None:
     stand = Stand(Settings(STATIC), classes=(CHAT,))
     stand.learning.asked(CHAT, MATH, TARGET)

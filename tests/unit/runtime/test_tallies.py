@@ -70,6 +70,8 @@ def test_backends_on_which_nothing_is_open_make_room_for_others() -> None:
     two.put("x", 1)
     two.put("y", 1)
     assert told(one.changes()) == {hash("x"): 1, hash("y"): 1}
+    two.put("g", 9)  # another has its place by now, and there is no room
+    assert told(one.changes()) == {}
 
 
 def test_backends_beyond_the_room_are_known_to_their_worker_alone() -> None:

@@ -151,6 +151,11 @@ def test_the_head_and_the_tail_of_a_long_text_are_kept() -> None:
     assert turn == Turn("user", "a" * HEAD_CHARS + "\n" + "c" * TAIL_CHARS, len(text))
 
 
+def test_a_text_of_head_and_tail_alone_is_kept_whole() -> None:
+    text = "a" * HEAD_CHARS + "b" * TAIL_CHARS
+    assert read(messages=user(text)).turns == (Turn("user", text, len(text)),)
+
+
 def test_of_many_parts_the_head_and_the_tail_are_kept_and_no_more_is_copied() -> None:
     texts = [f"{number:04}" * 10 for number in range(1000)]
     whole = "\n".join(texts)

@@ -106,10 +106,18 @@ async def test_refusals_cost_the_budget_nothing():
     assert (await one.talk(body())).status == 200
 
 
-async def test_what_was_refused_goes_elsewhere_at_once_in_future():
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"seed": 1, "logit_bias": {"7": -1}}, "logit_bias, seed"), ({}, "no parameters")],
+    ids=["some", "none"],
+)
+async def test_what_was_refused_goes_elsewhere_at_once_in_future(given, words, caplog):
     one = bench(NGRAM, BASELINE, a=[answer(NO, 400) for _ in range(TIMES)], c=[answer() for _ in range(9)])
     for _ in range(9):
-        assert (await one.talk(body(seed=1))).status == 200
+        assert (await one.talk(body(**given))).status == 200
+    assert (
+        f"a refused {TIMES} requests that others took (chat, status 400, with {words}): such" in caplog.text
+    )
     assert one.upstream.order == ["a", "c"] * TIMES + ["c"] * (9 - TIMES)
     rejected = one.records[-1].decision.rejected[0]
     assert (rejected.backend, rejected.reason) == ("a", "refuses_parameter")

@@ -10,6 +10,7 @@ from gateway.core.fleet import Backend
 from gateway.wire import sse
 from gateway.wire.reading import Reading
 from gateway.wire.sse import BORDER, StreamTap
+from gateway.wire.tape import Tape
 from gateway.wire.upstream import UpstreamError
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "vllm" / "spec"
@@ -150,6 +151,16 @@ def test_an_unfinished_event_is_given_out_at_the_end():
     tap, out = through([WORD, b"data: {half"], strip=True)
     assert out == WORD + b"data: {half"
     assert not tap.done
+
+
+@pytest.mark.parametrize(("taken_down", "broken", "counts"), [(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 0)])
+def test_an_event_without_its_border_counts_unless_its_stream_broke_off_or_may_be_gone_on_with(
+    taken_down, broken, counts
+):
+    tap = StreamTap(Reading(), strip_usage=False, tape=Tape() if taken_down else None)
+    tap.feed(b'data: {"type":"message_stop"}', 0.0)
+    tap.end(broken=bool(broken))
+    assert (tap.done, tap.cut) == (bool(counts), not counts)
 
 
 def test_what_is_no_json_is_passed_on():

@@ -17,6 +17,7 @@ def test_the_cost_of_a_step_is_length_over_speed_up() -> None:
     one = point(3, 1.5)
     assert one.cost == pytest.approx(1.5)
     assert one.least_cost == pytest.approx(1.5 / 1.02)
+    assert Point(1, (0.8,), Interval(1.2)).least_cost == pytest.approx(1.5)
     blind = Point(3, (), Interval(2.0, 1.9, 2.1))
     assert (blind.length, blind.cost, blind.least_cost) == (None, None, 0.95)
 
