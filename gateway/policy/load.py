@@ -230,7 +230,7 @@ def _read_policy(
     intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
     if fleet is not None and intact and sections:
         problems += fit_problems(policy, routes, fleet.backends, requests, source)
-    if fleet is not None and more_beside and not unknown:
+    if fleet is not None and not unknown:
         problems += known_problems(policy.learning, fleet.backends, source)
     return None if _wrong(problems) else policy, problems, beside
 

@@ -85,6 +85,23 @@ def test_mistakes_are_told(text: str, wrong: str, tmp_path: Path) -> None:
     assert any(wrong in one for one in problems(text, tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("file", "wrong"),
+    [
+        ("", "there is nothing to go by"),
+        (", file: no.yaml", "'no.yaml' cannot be used"),
+    ],
+)
+def test_of_a_file_that_is_not_there_it_is_not_said_which_servers_it_lacks(
+    file: str, wrong: str, tmp_path: Path
+) -> None:
+    found = load(FLEET, f"{ROUTES}learning: {{mode: frozen{file}}}\n", folder=tmp_path)
+    assert isinstance(found, Invalid)
+    assert found.warnings == ()
+    (one,) = found.problems
+    assert one.wrong.startswith(wrong)
+
+
 def test_without_a_folder_the_file_is_not_read() -> None:
     loaded = load_policy(ROUTES + "learning: {file: learned.yaml}\n")
     assert isinstance(loaded, Loaded)
