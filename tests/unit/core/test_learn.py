@@ -108,6 +108,13 @@ def test_spans_follow_each_other_up_to_the_sample() -> None:
     assert one.publish(9.0)["a"].measured == pytest.approx(1.0 * (1 - 0.5 / 600) + 0.5)
 
 
+def test_a_single_step_tells_nothing_of_the_times() -> None:
+    one = learner(a=PLAIN)
+    one.update(answer("a", 9.0, ttft=None, spans=(Span(1.0, 90 * STEP, 1.0),)))
+    found = one.publish(9.0)["a"]
+    assert (found.measured, found.step(1.0)) == (0.0, pytest.approx(STEP))
+
+
 def test_two_short_spans_that_took_long_are_no_change_of_the_server() -> None:
     one = learner(a=PLAIN)
     for second in range(60):

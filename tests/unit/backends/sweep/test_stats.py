@@ -45,6 +45,12 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     assert 0.90 <= covered / 400 <= 0.99
 
 
+def test_the_width_of_an_interval_is_that_of_its_logarithm() -> None:
+    assert Interval(2.0, 1.0, 4.0).half_width == pytest.approx(math.log(2.0))
+    for unknown in (Interval(2.0), Interval(2.0, 0.0, 4.0), Interval(2.0, 1.0)):
+        assert math.isinf(unknown.half_width)
+
+
 def test_a_speed_up_is_over_the_baseline_of_the_same_condition() -> None:
     found = results(
         measured_round(rate=50.0),
