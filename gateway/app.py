@@ -86,7 +86,12 @@ class Gateway:
         config = loaded.value
         self._settings = settings
         self._configuration = Configuration(settings.fleet, settings.policy, loaded)
-        self._fleet = Fleet(config.fleet.backends, config.fleet.revision, tally=shared and shared.tally)
+        self._fleet = Fleet(
+            config.fleet.backends,
+            config.fleet.revision,
+            tally=shared and shared.tally,
+            elders=shared and shared.elders,
+        )
         self._fleet.govern(config.policy.breaker, config.policy.retries)
         self._telemetry = telemetry.setup(
             service_name=settings.service_name,

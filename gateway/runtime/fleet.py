@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.core.fleet import Backend, Guide, Load
     from gateway.core.outcome import Attempt
     from gateway.core.predict import ServerModel
+    from gateway.runtime.elders import Elders
     from gateway.runtime.tallies import Tally
 
 _log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Fleet:
         revision: str,
         *,
         tally: Tally | None = None,
+        elders: Elders | None = None,
         now: Callable[[], float] = clock.monotonic,
     ) -> None:
         """Take over a fleet, all of it closed and healthy.
@@ -60,6 +62,7 @@ class Fleet:
             backends: What the fleet file declares.
             revision: Its content hash.
             tally: Of the other workers; None where there are none.
+            elders: Those who wait in them.
             now: Monotonic seconds.
         """
         self._now = now
@@ -72,7 +75,7 @@ class Fleet:
         self.denied = 0
         self._refusing: set[str] = set()
         self.on_count: Callable[[str, int], None] = lambda _name, _count: None
-        self.queue = Queue(self._next_change)
+        self.queue = Queue(self._next_change, elders)
         self.snapshot = Snapshot.of((), revision)
         self.replace(backends, revision)
 

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.runtime import clock
 from gateway.runtime.agreed import Agreements
+from gateway.runtime.elders import Waits
 from gateway.runtime.notes import Notebooks
 from gateway.runtime.tallies import Tallies
 
 if TYPE_CHECKING:
     from gateway.runtime.agreed import Agreed
+    from gateway.runtime.elders import Elders
     from gateway.runtime.notes import Notes
     from gateway.runtime.tallies import Tally
 
@@ -22,11 +24,13 @@ class Shared(NamedTuple):
         tally: The open requests of all.
         agreed: The roles that all go by.
         notes: Where conversations were answered.
+        elders: Those who wait for room in the others.
     """
 
     tally: Tally
     agreed: Agreed
     notes: Notes
+    elders: Elders
 
 
 class Memory:
@@ -35,12 +39,13 @@ class Memory:
     def __init__(self, workers: int) -> None:
         """Make it for so many workers."""
         self._tallies, self._agreements = Tallies(workers), Agreements(workers)
-        self._notebooks = Notebooks(workers)
+        self._notebooks, self._waits = Notebooks(workers), Waits(workers)
 
     def of(self, worker: int) -> Shared:
         """What a worker has of it that begins now."""
         agreed = self._agreements.of(worker, clock.monotonic())
-        return Shared(self._tallies.of(worker), agreed, self._notebooks.of(worker))
+        notes, elders = self._notebooks.of(worker), self._waits.of(worker)
+        return Shared(self._tallies.of(worker), agreed, notes, elders)
 
     def clear(self, worker: int) -> None:
         """A worker is dead."""

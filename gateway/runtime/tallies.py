@@ -16,7 +16,10 @@ MOST: Final = 16_384
 Memory that nobody has written to takes no place."""
 
 SYNC_SECONDS: Final = 0.02
-"""How often a worker looks at the others while it decides nothing: requests may wait for room."""
+"""How often a worker looks at the others while it decides nothing."""
+
+WAITING_SECONDS: Final = 0.004
+"""The same while requests wait for room, which others may have made."""
 
 _LATEST: Final = 64
 _TURN, _USED, _RING, _FIRST = 0, 1, 2, 2 + _LATEST
@@ -151,5 +154,6 @@ class _Other:
 async def follow(fleet: Fleet) -> None:
     """Have a fleet take in what other workers do, until cancelled; where there are none this ends at once."""
     while fleet.has_others:
-        await asyncio.sleep(SYNC_SECONDS)
+        await asyncio.sleep(WAITING_SECONDS if len(fleet.queue) else SYNC_SECONDS)
         fleet.sync()
+        fleet.queue.beat()

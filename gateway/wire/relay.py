@@ -150,9 +150,8 @@ class Relay:
             return decision
 
         async def answer(decision: Decision | NoCandidate) -> None:
-            if self._must_wait(decision, limits):
-                # What makes requests find room at the same backends.
-                kind = (policy.revision, features.model, decision.route, features.hints.backend, service.name)
+            kind = (policy.revision, features.model, decision.route, features.hints.backend, service.name)
+            if self._must_wait(decision, limits, kind):
                 since = clock.monotonic()
                 try:
                     decision = await self._room(look, kind, limits, service.priority, until)
@@ -201,10 +200,19 @@ class Relay:
         found = classify_all(asked, self.classifier)
         return [(one.features, label) for one, label in zip(asked, found, strict=True)]
 
-    def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting) -> bool:
-        """Whether a request goes to the end of the queue: for want of room, or because others look for it."""
+    def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting, kind: Hashable) -> bool:
+        """Whether a request goes to the end of the queue: for want of room, or because others look for it.
+
+        Args:
+            decision: On the request.
+            limits: Of its wait.
+            kind: What makes requests find room at the same backends.
+        """
         queue = self.fleet.queue
-        wants_room = _may_hope(decision, limits) if isinstance(decision, NoCandidate) else queue.moving
+        if isinstance(decision, NoCandidate):
+            wants_room = _may_hope(decision, limits)
+        else:
+            wants_room = queue.moving or (queue.has_others and queue.behind(kind))
         return wants_room and limits.wait > 0.0 and not queue.full(limits.length)
 
     async def _room(

@@ -211,6 +211,27 @@ async def test_a_server_gets_what_it_may_from_all_workers_together(tmp_path):
             assert await process.wait() == 0
 
 
+async def test_who_waits_in_one_worker_is_not_kept_from_room_by_those_who_come_to_another(tmp_path):
+    """As many clients as there is room ask one after the other of one worker, which never has room left."""
+    patient = f"{POLICY}queue: {{wait: {SECONDS / 2}s}}\n"
+    async with (
+        run_fleet([Member(SMALL["model"])]) as servers,
+        workers(tmp_path, [servers[0].url], fleet=ONE, policy=patient) as (_, url),
+    ):
+        answers = [0] * 8
+
+        async def ask(number):
+            async with aiohttp.ClientSession() as session:
+                while min(answers) < 3:
+                    async with session.post(f"{url}/v1/chat/completions", json=SMALL) as answer:
+                        assert answer.status == 200
+                        await answer.read()
+                        answers[number] += 1
+
+        await asyncio.gather(*(ask(number) for number in range(len(answers))))
+        assert max(answers) < 9
+
+
 async def test_what_a_dead_worker_had_open_takes_no_room(tmp_path):
     async with run_fleet([Member(SMALL["model"])]) as servers:
         urls = [one.url for one in servers]

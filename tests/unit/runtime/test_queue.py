@@ -1,8 +1,11 @@
 import asyncio
 import random
+from typing import NamedTuple
 
 import pytest
 
+from gateway.runtime import clock
+from gateway.runtime.elders import Waits
 from gateway.runtime.queue import Queue
 
 LONG = 60.0
@@ -212,3 +215,88 @@ async def test_the_higher_priority_looks_first_and_among_equals_who_came_first()
     queue.news()
     await asyncio.gather(*tasks)
     assert found == ["chat-1", "chat-2", "bulk-1", "bulk-2"]
+
+
+class Two(NamedTuple):
+    """Two workers that share room; what one frees the other hears of when it is told."""
+
+    one: Rooms
+    two: Rooms
+
+    @classmethod
+    def sharing(cls) -> "Two":
+        waits, both = Waits(2), (Rooms(), Rooms())
+        for number, rooms in enumerate(both):
+            rooms.queue = Queue(lambda: None, waits.of(number))
+            rooms.left = both[0].left
+        return cls(*both)
+
+
+async def test_room_goes_to_who_waits_longest_in_whichever_worker():
+    one, two = Two.sharing()
+    first, second, third = two.wait("first"), one.wait("second"), two.wait("third")
+    await settle()
+    one.free()  # its own request is not the first
+    await settle()
+    assert one.looks == []
+    two.queue.news()
+    assert await first == "first"
+    two.free(count=2)
+    assert await second == "second"  # the other worker was not told: it looks by itself after a moment
+    two.queue.news()
+    assert await third == "third"
+
+
+async def test_who_comes_is_behind_those_who_wait_in_another_worker():
+    one, two = Two.sharing()
+    assert not one.queue.behind("k")
+    waiting = two.wait("first")
+    await settle()
+    assert one.queue.behind("k")
+    assert not one.queue.behind("other")
+    assert not two.queue.behind("k")
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert not one.queue.behind("k")
+
+
+async def test_room_that_the_other_worker_does_not_take_is_left_for_a_moment_only():
+    one, two = Two.sharing()
+    never = two.wait("first")
+    await settle()
+    late = one.wait("late")
+    one.left["k"] = 1
+    assert await late == "late"
+    assert one.served == ["late"]
+    assert two.looks == []
+    never.cancel()
+    await asyncio.wait([never])
+
+
+async def test_what_is_left_to_others_keeps_no_other_kind_from_room():
+    one, two = Two.sharing()
+    never = two.wait("first", "a")
+    await settle()
+    tasks = [one.wait("a1", "a"), one.wait("a2", "a"), one.wait("b", "b")]
+    await settle()
+    one.free("b")
+    assert await tasks[2] == "b"
+    assert one.looks == ["b"]
+    for task in (never, *tasks):
+        task.cancel()
+    await asyncio.wait([never, *tasks])
+
+
+async def test_those_who_wait_are_told_of_for_as_long_as_they_look(monkeypatch):
+    one, two = Two.sharing()
+    now = [clock.monotonic()]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    waiting = two.wait("first")
+    await settle()
+    now[0] += 1.0
+    assert not one.queue.behind("k")
+    two.queue.beat()
+    assert one.queue.behind("k")
+    Queue(lambda: None).beat()
+    waiting.cancel()
+    await asyncio.wait([waiting])
