@@ -49,6 +49,13 @@ def test_a_form_that_names_none_stays_as_it_is(body: bytes, kind: bytes) -> None
         assert forms.with_model(body, kind, "y") == body
 
 
+@pytest.mark.parametrize(("before", "found"), [(255, "m"), (256, "")])
+def test_a_model_is_looked_for_among_so_many_parts(before: int, found: str) -> None:
+    part = '--x\r\ncontent-disposition: form-data; name="{}"\r\n\r\nm\r\n'
+    body = part.format("other") * before + part.format("model") + "--x--"
+    assert forms.model(body.encode(), b"multipart/form-data; boundary=x") == found
+
+
 def test_a_file_of_that_name_is_no_model() -> None:
     kind = b"multipart/form-data; boundary=x"
     head = b'--x\r\ncontent-disposition: form-data; filename="a; name=model"; name="file"\r\n\r\nRIFF\r\n'

@@ -641,17 +641,37 @@ async def test_a_body_that_goes_on_may_take_its_time():
     assert app.bodies == [b"aaaaaa"]
 
 
+class Late(App):
+    """Takes a body once it may."""
+
+    def __init__(self):
+        super().__init__()
+        self.may = asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        await self.may.wait()
+        await super().__call__(scope, receive, send)
+
+
+class Looking(Impatient):
+    looks = 0
+
+    def _body_stalled(self):
+        self.looks += 1
+        super()._body_stalled()
+
+
 async def test_a_body_that_we_hold_back_has_not_stalled():
-    async with serving(Impatient) as (app, protocols, port):
+    async with serving(Looking, Late()) as (app, protocols, port):
         reader, writer = await connected(port)
-        writer.write(b"GET /wait HTTP/1.1\r\nhost: h\r\n\r\n")
-        await reader.readuntil(b"begun")
         writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 100000\r\n\r\n" + b"a" * 80_000)
-        await writer.drain()
-        await asyncio.sleep(Impatient.body_seconds * 3)
-        assert not protocols.made[0].transport.is_closing()
-        assert not app.left.is_set()
+        await until(lambda: protocols.made and protocols.made[0].looks == 2)
+        app.may.set()
+        writer.write(b"a" * 20_000)
+        await reader.readuntil(b"ok")
         writer.close()
+    assert not app.left.is_set()
+    assert app.bodies == [b"a" * 100_000]
 
 
 class Refusing(App):

@@ -460,6 +460,13 @@ async def test_a_body_that_is_too_large_is_refused():
     assert client.status == 413
 
 
+async def test_a_body_that_is_said_to_be_too_large_is_refused_before_it_is_sent():
+    bench = Bench(a=[], body_limit=10)
+    client = await bench.talk(b"", headers=[(b"content-length", b"11")])
+    assert client.status == 413
+    assert bench.record.outcome.status == "client_error"
+
+
 async def test_pages_of_other_sites_may_read_errors_of_our_own_and_what_servers_let_them_read():
     bench = Bench(a=[answer()])
     client = await bench.talk(body(model="nope"), headers=[(b"origin", b"http://page")])
