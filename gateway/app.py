@@ -86,12 +86,8 @@ class Gateway:
         config = loaded.value
         self._settings = settings
         self._configuration = Configuration(settings.fleet, settings.policy, loaded)
-        self._fleet = Fleet(
-            config.fleet.backends,
-            config.fleet.revision,
-            tally=shared and shared.tally,
-            elders=shared and shared.elders,
-        )
+        tally, elders = (shared.tally, shared.elders) if shared else (None, None)
+        self._fleet = Fleet(config.fleet.backends, config.fleet.revision, tally=tally, elders=elders)
         self._fleet.govern(config.policy.breaker, config.policy.retries)
         self._telemetry = telemetry.setup(
             service_name=settings.service_name,
