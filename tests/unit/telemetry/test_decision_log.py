@@ -286,6 +286,19 @@ def test_a_disk_that_takes_nothing_costs_lines_and_no_more(
     assert [each.message for each in caplog.records] == ["cannot write the decision log, 1 times so far"]
 
 
+def test_a_disk_that_takes_nothing_for_long_is_told_of_ever_more_rarely(
+    record: Record, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = log(tmp_path / "decisions.jsonl")
+    (tmp_path / "decisions.jsonl").unlink()
+    (tmp_path / "decisions.jsonl").mkdir()
+    for _ in range(9):
+        one.put(record)
+        one._write()
+    told = [each.message.split(", ")[1] for each in caplog.records]
+    assert told == [f"{count} times so far" for count in (1, 2, 4, 8)]
+
+
 def test_a_disk_that_fills_up_half_way_leaves_whole_lines(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

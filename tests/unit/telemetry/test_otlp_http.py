@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import requests
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsPartialSuccess,
     ExportMetricsServiceResponse,
@@ -257,6 +258,30 @@ def test_one_that_is_gone_is_asked_again_and_told_of_once(caplog: pytest.LogCapt
     sender = Sender(url, {})
     assert not any([sender.send(b"x") for _ in range(5)])  # noqa: C419 - all of them
     assert caplog.messages == [f"spans are not taken: no connection to {url}"]
+    sender.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "postings"),
+    [
+        (requests.ConnectionError, 3),
+        (requests.ConnectTimeout, 1),
+        (requests.ReadTimeout, 1),
+        (requests.exceptions.ContentDecodingError, 1),
+    ],
+)
+def test_only_one_that_is_gone_is_asked_again_and_none_that_answers_too_late_or_wrongly(
+    error: type[requests.RequestException], postings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, asked = Sender("http://127.0.0.1:9", {}), []
+
+    def fail(*given: object, **_: object) -> None:
+        asked.append(given)
+        raise error
+
+    monkeypatch.setattr(sender._session, "send", fail)
+    assert not sender.send(b"x")
+    assert len(asked) == postings
     sender.close()
 
 

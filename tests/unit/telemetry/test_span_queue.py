@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gateway.telemetry.span_queue import SpanQueue
+from gateway.telemetry.span_queue import _BATCH, SpanQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,21 @@ def test_what_is_queued_is_exported_at_the_end_in_batches(record: Record) -> Non
     assert (sum(sender.taken), max(sender.taken)) == (1200, 512)
     assert spans.dropped == 0
     assert sender.ended
+
+
+def test_a_whole_batch_is_made_at_once(record: Record) -> None:
+    made = threading.Semaphore(0)
+
+    def make(one: Record) -> list[bytes]:
+        made.release()
+        return two(one)
+
+    spans = queue(Sender(), make, interval=3600.0)
+    for _ in range(_BATCH):
+        spans.put(record)
+    begun = made.acquire(timeout=20)
+    spans.close()
+    assert begun
 
 
 @pytest.mark.parametrize(("rejected", "dropped"), [(1, 1), (2, 2), (9, 2)])

@@ -449,7 +449,13 @@ async def test_after_all_was_said_half_a_comment_is_no_matter(cut):
 
 
 @pytest.mark.parametrize(
-    "parts", [[ERROR, DONE], [ERROR + DONE], [ERROR[:9], ERROR[9:] + DONE[:3], DONE[3:]]]
+    "parts",
+    [
+        [ERROR, DONE],
+        [ERROR + DONE],
+        [ERROR[:9], ERROR[9:] + DONE[:3], DONE[3:]],
+        [ERROR, DONE[:3], DONE[3:]],
+    ],
 )
 @pytest.mark.parametrize("end", [[RESET], []], ids=["breaks", "ends"])
 async def test_an_error_that_a_stream_begins_with_is_given_with_what_follows_however_it_comes(parts, end):

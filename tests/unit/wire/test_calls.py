@@ -58,7 +58,8 @@ def test_without_calls_there_is_nothing_to_judge():
 
 def test_more_than_the_limit_is_not_kept(monkeypatch):
     monkeypatch.setattr(subject, "LIMIT", 10)
-    assert verdict([call('{"a": "' + "x" * 20 + '"}')]) == ""
+    assert verdict([call('{"a": "x"}')]) == "valid"
+    assert verdict([call('{"a": "xx"}')]) == ""
 
 
 def test_a_call_without_a_function_is_no_object():
