@@ -8,9 +8,10 @@ from mmap import mmap
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.demand import together
+from gateway.runtime import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gateway.core.plan import Plan, Wanted
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 SIZE: Final = 2**20
 """Bytes that a value may take; the plans of a thousand servers take a tenth."""
+
+SILENT_SECONDS: Final = 20.0
+"""After so long a worker that says nothing is left out, as one that is stopped: each speaks every 5 s."""
 
 _HEAD: Final = 24
 _log = logging.getLogger(__name__)
@@ -57,7 +61,7 @@ class Agreements:
     """The memory.
 
     The worker that runs longest plans for all: one that was started anew knows little of the servers, and the
-    others have seen as much as the oldest once it dies.
+    others have seen as much as the oldest once it dies or falls silent.
     """
 
     def __init__(self, workers: int, size: int = SIZE) -> None:
@@ -67,54 +71,82 @@ class Agreements:
             workers: How many there are.
             size: Bytes that a value may take.
         """
-        each, times = _HEAD + 2 * size, 8 * workers
-        memory = memoryview(mmap(-1, times + (workers + 1) * each))
-        self._since = memory[:times].cast("d")
-        self._values = [memory[at : at + each] for at in range(times, len(memory), each)]
+        each, times = _HEAD + 2 * size, 16 * workers
+        memory = memoryview(mmap(-1, times + 2 * workers * each))
+        numbers = memory[:times].cast("d")
+        self._since, self._heard = numbers[:workers], numbers[workers:]
+        values = [memory[at : at + each] for at in range(times, len(memory), each)]
+        self._asked, self._plans = values[:workers], values[workers:]
 
-    def of(self, worker: int, now: float) -> Agreed:
-        """What a worker sees of it that begins at a time, in monotonic seconds."""
-        self._since[worker] = now
-        return Agreed(worker, self._since, [_Shared(one) for one in self._values])
+    def of(self, worker: int, now: Callable[[], float] = clock.monotonic) -> Agreed:
+        """What a worker sees of it that begins now, in monotonic seconds."""
+        self._since[worker] = self._heard[worker] = now()
+        asked, plans = ([_Shared(one) for one in values] for values in (self._asked, self._plans))
+        return Agreed(worker, self._since, self._heard, asked, plans, now)
 
     def clear(self, worker: int) -> None:
         """A worker is dead, and asks for nothing."""
         self._since[worker] = 0.0
-        _Shared(self._values[worker]).put({})
+        for values in (self._asked, self._plans):
+            _Shared(values[worker]).put({})
 
 
 class Agreed:
     """What one worker tells the others, and is told."""
 
-    def __init__(self, worker: int, since: Sequence[float], values: Sequence[_Shared]) -> None:
+    def __init__(
+        self,
+        worker: int,
+        since: Sequence[float],
+        heard: memoryview[float],
+        asked: Sequence[_Shared],
+        plans: Sequence[_Shared],
+        now: Callable[[], float],
+    ) -> None:
         """Take part.
 
         Args:
             worker: Which one it is.
             since: When each began, monotonic seconds; 0 for those that do not run.
-            values: What each asks for, and the plans.
+            heard: When each said last what it is asked for.
+            asked: What each is asked for.
+            plans: What each goes by.
+            now: Monotonic seconds.
         """
-        self._worker, self._since = worker, since
-        *self._asked, self._plans = values
+        self._worker, self._since, self._heard = worker, since, heard
+        self._asked, self._plans = asked, plans
+        self._now = now
 
     @property
     def leads(self) -> bool:
         """Whether this is the worker that plans for all."""
-        return min((since, at) for at, since in enumerate(self._since) if since)[1] == self._worker
+        return self._leader == self._worker
+
+    @property
+    def _leader(self) -> int:
+        return min((self._since[at], at) for at in self._speaking())[1]
+
+    def _speaking(self) -> Iterator[int]:
+        """The workers that run and do not stand still, this one among them."""
+        heard = self._now() - SILENT_SECONDS
+        for at, since in enumerate(self._since):
+            if at == self._worker or (since and self._heard[at] >= heard):
+                yield at
 
     def asked(self, own: Asked) -> Asked:
         """What all workers are asked for, by target, once the others know what this one is."""
         self._asked[self._worker].put(own)
-        all_ = [one.get() for one in self._asked]
+        self._heard[self._worker] = self._now()
+        all_ = [self._asked[at].get() for at in self._speaking()]
         return {
             target: together([one[target] for one in all_ if target in one])
             for target in {target: None for one in all_ for target in one}
         }
 
     def tell(self, plans: Mapping[str, Plan]) -> None:
-        """Have the others go by the plans of this one, by target."""
-        self._plans.put(plans)
+        """Say what this one goes by, by target, as the others do where it plans."""
+        self._plans[self._worker].put(plans)
 
     def told(self) -> Mapping[str, Plan]:
         """The last plans of the worker that plans, by target."""
-        return self._plans.get()
+        return self._plans[self._leader].get()

@@ -276,21 +276,18 @@ class Learning:
     async def plan(self) -> None:
         """Make the roles anew, beside the event loop."""
         if self._policy.learning.mode == STATIC:
-            self.plans = {}
-            self._guide()
+            self._go_by({})
             return
         slower = self._caution.slower()
         if new := slower - self._slower:
             words = ", ".join(f"{workload} on {target}" for target, workload in sorted(new))
             _log.warning("nothing is explored for %s: no speculation is faster", words)
         self._slower = slower
-        limits = {one.name: one.limits for one in (*self._policy.classes, DEFAULT)}
-        now = self._now()
+        limits, now = {one.name: one.limits for one in (*self._policy.classes, DEFAULT)}, self._now()
         asked: Asked = {target: demand.wanted(limits, now) for target, demand in self._demand.items()}
         agreed, plans = self._agreed, dict[str, Plan]()
         if agreed is not None:
-            asked = agreed.asked(asked)
-            plans = {} if agreed.leads else {**agreed.told()}
+            asked, plans = agreed.asked(asked), {} if agreed.leads else {**agreed.told()}
         for target, wanted in asked.items():
             kinds = kinds_of(self._fleet.snapshot.states, target, now)
             if kinds and wanted:
@@ -304,8 +301,11 @@ class Learning:
                     self._advised[target] = now, servers
                     advice = await asyncio.to_thread(FleetAdvice.of, kinds, wanted)
                     self.advice = {**self.advice, target: advice}
-        if agreed is not None and agreed.leads:
-            agreed.tell(plans)
+        self._go_by(plans)
+
+    def _go_by(self, plans: Mapping[str, Plan]) -> None:
+        if self._agreed is not None:
+            self._agreed.tell(plans)
         self.plans = plans
         self._guide()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.runtime import clock
 from gateway.runtime.agreed import Agreements
 from gateway.runtime.elders import Waits
 from gateway.runtime.notes import Notebooks
@@ -43,7 +42,7 @@ class Memory:
 
     def of(self, worker: int) -> Shared:
         """What a worker has of it that begins now."""
-        agreed = self._agreements.of(worker, clock.monotonic())
+        agreed = self._agreements.of(worker)
         notes, elders = self._notebooks.of(worker), self._waits.of(worker)
         return Shared(self._tallies.of(worker), agreed, notes, elders)
 

@@ -322,6 +322,22 @@ async def test_one_of_several_workers_plans_for_all_of_them(monkeypatch: pytest.
     assert old.learning._demand.keys() == set()
 
 
+async def test_what_workers_were_asked_for_before_a_static_policy_is_forgotten() -> None:
+    memory = Memory(2)
+    old, young = (Stand(shared=memory.of(number), classes=(CHAT,)) for number in range(2))
+    for _ in range(3):
+        young.answer()
+    for stand in (young, old):
+        await stand.learning.plan()
+    assert old.learning.plans
+    for mode in (STATIC, AUTOMATIC.mode):
+        for stand in (young, old):
+            stand.learning.govern(replace(stand.policy, learning=Settings(mode)))
+            young.learning._demand.clear()
+            await stand.learning.plan()
+            assert not stand.learning.plans
+
+
 async def test_workers_go_by_the_plan_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Memory(2)
     old, young = (Stand(shared=memory.of(number), classes=(CHAT,)) for number in range(2))
