@@ -6,7 +6,9 @@ import pytest
 from gateway.core.features import extract
 from gateway.core.policy import Resume, Timeouts
 from gateway.wire.inbound import view
-from gateway.wire.resume import may_go_on
+from gateway.wire.reading import Reading
+from gateway.wire.resume import Splice, may_go_on
+from gateway.wire.tape import Tape
 from gateway.wire.upstream import UpstreamError
 from tests.relaying import Bench, body
 from tests.scripted import NEVER, Act, answer, fails, stream
@@ -434,3 +436,23 @@ def test_a_body_of_more_than_is_read_one_by_one_is_not_gone_on_with():
     for crowd, expected in ((10, True), (100_000, False)):
         given = asked | {"metadata": {str(at): "x" for at in range(crowd)}}
         assert may_go_on(features, json.dumps(given).encode()) is expected
+
+
+@pytest.mark.parametrize("size", [7, 10_000])
+def test_of_a_stream_that_goes_on_nothing_is_given_from_an_error_on(size):
+    error = {"error": {"message": "died", "code": 500}}
+    data = rest("!", [13]) + f"data: {json.dumps(error)}\n\n".encode() + rest("?", [14], "stop") + DONE
+    tape = Tape()
+    splice = Splice(tape, Reading(), strip_usage=False)
+    given = b"".join(splice.feed(data[at : at + size], 0.0) for at in range(0, len(data), size))
+    assert given.count(b"\n\n") == 1
+    assert b'"text":"!"' in given
+    assert (json.loads(splice.error), splice.done, splice.end()) == (error, False, b"")
+    assert (tape.ids, tape.text) == ([13], ["!"])
+    assert splice.reading.error == "error_event"
+
+
+def test_usage_without_numbers_is_not_passed_on():
+    splice = Splice(Tape(), Reading(), strip_usage=False)
+    assert splice.feed(b'data: {"choices":[],"usage":null}\n\n', 0.0) == b""
+    assert splice.feed(b'data: {"choices":[],"usage":{}}\n\n', 0.0) == b""
