@@ -262,3 +262,28 @@ async def test_the_first_worker_is_asked_for_the_path_as_the_client_wrote_it():
     client = Conversation(worker(others, 2), method="GET", path="/ui/static/a?b\0", raw_path=written)
     assert (await client.end()).status == 200
     assert [path for *_, path, _ in others.asked] == ["/ui/static/a?b\0"]
+
+
+async def test_the_first_worker_is_asked_all_that_the_client_asks_but_what_is_of_its_connection():
+    asked = []
+
+    def first(request):
+        asked.append(request)
+        headers = {"content-type": "text/html", "connection": "close", "x-own": "1"}
+        return httpx.Response(422, text="what", headers=headers)
+
+    answer = await ask(
+        worker(first, 2), "POST", "/ui/explain",
+        [(b"host", b"gateway"), (b"connection", b"close"), (b"accept-encoding", b"br"), (b"last-event-id", b"7")],
+        body=b"request=hi", query=b"window=60&show=%20",
+    )  # fmt: skip
+    (request,) = asked
+    assert (request.url.query, request.content) == (b"window=60&show=%20", b"request=hi")
+    assert request.headers["last-event-id"] == "7"
+    assert request.headers["host"] == "w0"
+    assert request.headers["connection"] == "keep-alive"
+    assert request.headers["content-length"] == "10"
+    assert "br" not in request.headers.get_list("accept-encoding")
+    assert request.extensions["timeout"]["read"] == 20.0
+    assert (answer.status, answer.body) == (422, b"what")
+    assert answer.headers == {b"content-type": b"text/html", b"x-own": b"1"}
