@@ -160,6 +160,18 @@ def test_servers_are_given_back_before_they_are_swapped() -> None:
     assert later.roles["chat"] < first.roles["chat"]
 
 
+def test_for_a_gain_that_some_give_back_makes_too_none_is_swapped() -> None:
+    def kinds(one: float, two: float) -> list[Kind]:
+        other = replace(MODEL, fingerprint="two", other_steps_per_token=two)
+        return [Kind(("a", "b"), replace(MODEL, other_steps_per_token=one)), Kind(("c", "d"), other)]
+
+    planner = Planner()
+    first = planner.plan(kinds(0.6, 0.2), [CHAT, BULK], 0.0)
+    later = planner.plan(kinds(0.3, 0.5), [CHAT, BULK], DWELL + 1.0)
+    assert first.roles["chat"] == {"c", "d"}
+    assert later.roles["chat"] == {"c"}
+
+
 def test_a_plan_says_since_when_its_roles_hold() -> None:
     planner = Planner()
     assert planner.plan(FOUR, [CHAT, BULK], 3.0).since == 3.0
