@@ -113,7 +113,7 @@ class Learning:
         self._caution, self._slower = Caution(), frozenset[tuple[str, str]]()
         self._advised: dict[str, tuple[float, frozenset[tuple[str, str]]]] = {}
         self._policy = policy
-        fleet.on_count = self._counted
+        fleet.on_count = lambda name, open_: self._occupancy.change(name, float(open_), self._now())
         self.govern(policy)
 
     def govern(self, policy: Policy) -> None:
@@ -291,7 +291,9 @@ class Learning:
         for target, wanted in asked.items():
             kinds = kinds_of(self._fleet.snapshot.states, target, now)
             if kinds and wanted:
-                if target not in plans:
+                if target in plans:
+                    self._planners[target].follow(plans[target])
+                else:
                     plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
                 if target in self._demand:
                     self._demand[target].planned(plans[target].since)
@@ -315,6 +317,3 @@ class Learning:
         except ValueError:
             _log.exception("no plan for %s", target)
             return self.plans.get(target, Plan())
-
-    def _counted(self, backend: str, count: int) -> None:
-        self._occupancy.change(backend, float(count), self._now())

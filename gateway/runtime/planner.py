@@ -118,6 +118,14 @@ class Planner:
             self._assign(program, best.counts)
         return self._as_plan(program, best)
 
+    def follow(self, plan: Plan) -> None:
+        """Take over the roles of a plan that another made, which servers keep if this one goes on planning."""
+        self._role = {
+            backend: service if backend in plan.caps else OPEN
+            for service, members in plan.roles.items()
+            for backend in members
+        }
+
     def _next(self, program: Program, held: Counts, now: float) -> Solution:
         """The roles as they are, or those to change to.
 

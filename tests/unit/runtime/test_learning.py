@@ -357,6 +357,10 @@ async def test_workers_go_by_the_plan_of_the_oldest(monkeypatch: pytest.MonkeyPa
     assert young.learning.plans == old.learning.plans
     assert young.fleet.snapshot.guide.plan == old.learning.plans
     assert young.learning.advice  # what it has seen tells what other fleet would give more
+    followed = young.learning._planners[TARGET]._role
+    assert followed.keys() == {
+        one for members in old.learning.plans[TARGET].roles.values() for one in members
+    }
     memory.clear(0)
     with pytest.raises(AssertionError, match="who is told"):
         await young.learning.plan()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.core.plan import Kind, Limits, Wanted
+from gateway.core.plan import Kind, Limits, Plan, Wanted
 from gateway.runtime.planner import DWELL, LOOK, URGENT, Planner, kinds_of
 from tests.factories import SERVER_MODEL as MODEL
 from tests.factories import TARGET, state
@@ -30,6 +30,14 @@ def test_roles_say_who_holds_what_and_caps_how_much() -> None:
     assert plan.shares["bulk", "code"] == {"one": pytest.approx(1.0)}
     assert plan.prices["one"] > 0.0
     assert plan.tokens_per_second > 0.0
+
+
+def test_who_goes_on_planning_for_another_leaves_servers_their_roles() -> None:
+    there = {"chat": frozenset("b"), "bulk": frozenset("acd")}
+    assert Planner().plan(FOUR, [CHAT, BULK], 0.0).roles != there
+    planner = Planner()
+    planner.follow(Plan(there, {"b": 8}))
+    assert planner.plan(FOUR, [CHAT, BULK], 0.0).roles == there
 
 
 def test_one_class_needs_no_roles() -> None:
