@@ -119,7 +119,7 @@ class Planner:
         return self._as_plan(program, best)
 
     def follow(self, plan: Plan) -> None:
-        """Take over the roles of a plan that another made, which servers keep if this one goes on planning."""
+        """Take over the roles of a plan that another made: servers keep theirs if this one goes on."""
         self._role = {
             backend: service if backend in plan.caps else OPEN
             for service, members in plan.roles.items()
