@@ -127,9 +127,8 @@ class Supervisor:
         if not pid:
             os.close(told)
             os.close(self._lifeline[1])
-            signal.signal(
-                signal.SIGINT, signal.SIG_IGN
-            )  # a terminal gives it to all, not to the supervisor alone
+            # A terminal gives it to all processes, not to the supervisor alone.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self._become(number, tells)
