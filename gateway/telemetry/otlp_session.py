@@ -117,7 +117,8 @@ class _Line:
     def opened(self, connection: socket.socket) -> None:
         """Take a connection before anything is said on it; one that comes too late is cut at once."""
         if self._late or self._closed:
-            connection.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # whoever is at its other end may be gone already
+                connection.shutdown(socket.SHUT_RDWR)
             return
         self._forget()
         # One of our own: what becomes of the other, such as one with encryption, is not known here.

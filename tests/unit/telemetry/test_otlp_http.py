@@ -525,3 +525,10 @@ def test_a_line_that_nobody_closes_leaves_no_connection() -> None:
         accepted, _ = server.accept()
         with accepted:
             assert accepted.recv(1) == b""
+
+
+def test_a_connection_that_comes_too_late_and_is_broken_already_is_left_to_who_made_it() -> None:
+    line = otlp_session._Line()
+    line.close()
+    with socket.socket() as connection:  # has nobody at its other end
+        line.opened(connection)
