@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mmap import mmap
 from typing import TYPE_CHECKING, Final
 
 from gateway.runtime import clock
+from gateway.runtime.memory import rows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -31,9 +31,7 @@ class Waits:
             workers: How many there are.
             most: Kinds that each can tell of at a time.
         """
-        width = _FIRST + 2 * most
-        numbers = memoryview(mmap(-1, workers * width * 8)).cast("q")
-        self._rows = [numbers[at * width : (at + 1) * width] for at in range(workers)]
+        self._rows = rows(workers, _FIRST + 2 * most)
 
     def of(self, worker: int) -> Elders:
         """The row of a worker, and what the others say; nothing of it waits yet."""

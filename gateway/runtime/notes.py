@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mmap import mmap
 from typing import TYPE_CHECKING, Final
+
+from gateway.runtime.memory import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,9 +27,7 @@ class Notebooks:
             workers: How many there are.
             kept: Notes of each that are kept.
         """
-        width = 1 + _WIDTH * kept
-        numbers = memoryview(mmap(-1, workers * width * 8)).cast("q")
-        self._rows = [numbers[at * width : (at + 1) * width] for at in range(workers)]
+        self._rows = rows(workers, 1 + _WIDTH * kept)
 
     def of(self, worker: int) -> Notes:
         """The notes of a worker, and those that the others leave it."""

@@ -79,11 +79,6 @@ class Queue:
         """Whether somebody has the turn: who comes now must not look before them."""
         return self._holder is not None
 
-    @property
-    def has_others(self) -> bool:
-        """Whether requests may wait in other workers."""
-        return self._elders is not None
-
     def behind(self, kind: Hashable) -> bool:
         """Whether a request of a kind waits in another worker: one that comes now must not look before it."""
         return self._elders is not None and self._elders.before(kind, clock.monotonic())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from mmap import mmap
 from typing import TYPE_CHECKING, Final
+
+from gateway.runtime.memory import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,9 +43,7 @@ class Tallies:
             workers: How many there are.
             most: Backends that each can tell of at a time.
         """
-        width = _FIRST + 2 * most
-        numbers = memoryview(mmap(-1, workers * width * 8)).cast("q")
-        self._rows = [numbers[at * width : (at + 1) * width] for at in range(workers)]
+        self._rows = rows(workers, _FIRST + 2 * most)
 
     def of(self, worker: int) -> Tally:
         """The row of a worker, and what the others say."""

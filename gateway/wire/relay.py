@@ -212,7 +212,7 @@ class Relay:
         if isinstance(decision, NoCandidate):
             wants_room = _may_hope(decision, limits)
         else:
-            wants_room = queue.moving or (queue.has_others and queue.behind(kind))
+            wants_room = queue.moving or queue.behind(kind)
         return wants_room and limits.wait > 0.0 and not queue.full(limits.length)
 
     async def _room(
