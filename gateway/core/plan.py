@@ -66,6 +66,9 @@ class Limits:
         )
 
 
+OPEN: Final = ""
+"""Role of the servers that hold whatever has no limits."""
+
 LEAST: Final = 1.0
 """Requests in flight at least of whoever asks for anything, though at this moment there may be none."""
 
@@ -113,6 +116,29 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Solution:
+    """What the program says.
+
+    Attributes:
+        counts: Servers by (configuration, role), indices into the kinds and names of roles.
+        most: Largest mean batch by (configuration, role).
+        flow: Requests a second by (configuration, class, workload).
+        prices: Tokens a second that one more server of each configuration would add.
+        tokens_per_second: Output of the classes without limits, or of all where every class has some.
+        kept: Share of the demand with limits that is served.
+        seconds: Mean seconds a request spends in the fleet.
+    """
+
+    counts: Mapping[tuple[int, str], int]
+    most: Mapping[tuple[int, str], int]
+    flow: Mapping[tuple[int, str, str], float]
+    prices: tuple[float, ...]
+    tokens_per_second: float
+    kept: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Which servers hold which class.
 
@@ -125,6 +151,7 @@ class Plan:
         kept: Share of the demand with limits that can be held.
         beyond: Classes whose limits no server keeps, not even for one request at a time: nothing of theirs
             counts as held, and they are planned with the least limits that some server does keep.
+        sharing: Classes with limits that have no server of their own, but those of stricter ones.
         since: Monotonic seconds since when the roles are these.
     """
 
@@ -135,6 +162,7 @@ class Plan:
     tokens_per_second: float = 0.0
     kept: float = 1.0
     beyond: frozenset[str] = frozenset()
+    sharing: frozenset[str] = frozenset()
     since: float = 0.0
 
     @property
@@ -144,11 +172,22 @@ class Plan:
         for service, members in self.roles.items():
             if limited := members & self.caps.keys():
                 servers = "server" if len(limited) == 1 else "servers"
-                said.append(f"keep {len(limited)} {servers} for {service}: {', '.join(sorted(limited))}")
-        if said and self.kept < 1.0 - _ROUNDING:
-            said.append(f"that holds {self.kept:.0%} of what asks for limits: add servers or loosen them")
-        said += [f"no server keeps the limits of {service}: loosen them" for service in sorted(self.beyond)]
-        return tuple(said)
+                keep = f"{service} shares" if service in self.sharing else "keep"
+                whose = "with stricter classes" if service in self.sharing else f"for {service}"
+                said.append(f"{keep} {len(limited)} {servers} {whose}: {', '.join(sorted(limited))}")
+        if self.kept < 1.0 - _ROUNDING and (said or not self.beyond):
+            holds = "that holds" if said else "the servers hold"
+            said.append(f"{holds} {self.kept:.0%} of what asks for limits: add servers or loosen them")
+        return (*said, *self.alarms)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Which classes have no server, and whose limits none keeps, in sentences."""
+        bare = [service for service, members in self.roles.items() if not members]
+        return (
+            *(f"no server is kept for {service}: it gets what others leave" for service in sorted(bare)),
+            *(f"no server keeps the limits of {service}: loosen them" for service in sorted(self.beyond)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

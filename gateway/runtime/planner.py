@@ -9,16 +9,16 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.observe import fingerprint, runs
-from gateway.core.plan import Kind, Plan
-from gateway.runtime.program import HEADROOM, OPEN, WIDER, Program
+from gateway.core.plan import OPEN, Kind, Plan
+from gateway.runtime.program import HEADROOM, WIDER, Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gateway.core.fleet import BackendState
-    from gateway.core.plan import Wanted
+    from gateway.core.plan import Solution, Wanted
     from gateway.core.predict import ServerModel
-    from gateway.runtime.program import Counts, Solution
+    from gateway.runtime.program import Counts
 
 GAIN: Final = 0.05
 """Share by which other roles must be better for servers to change theirs."""
@@ -123,6 +123,7 @@ class Planner:
         self._role = {
             backend: service if backend in plan.caps else OPEN
             for service, members in plan.roles.items()
+            if service not in plan.sharing
             for backend in members
         }
 
@@ -130,17 +131,20 @@ class Planner:
         """The roles as they are, or those to change to.
 
         A server that gets a class with limits is full of other work at first, so where limits are missed
-        servers are added and none is swapped, and for a mere gain they are swapped only where that is worth
-        much more than to give some back.
+        servers are added and none is swapped, unless that does not help, as one class has what another one
+        needs. For a mere gain they are swapped only where that is worth much more than to give some back.
         """
         present, best = program.solve(held), program.solve()
         limited = [one for one in program.wanted if one.limits.any]
         kept = all(one.kept is not None and one.kept >= KEPT[0] for one in limited)
-        missed = present.kept < best.kept - SLACK[kept]
-        if now - self._changed < (URGENT if missed else DWELL):
+        missed = bool(program.without(held)) or present.kept < best.kept - SLACK[kept]
+        rested = now - self._changed
+        if rested < (URGENT if missed else DWELL):
             return present
         if missed:
-            return program.solve(keeping=held)
+            more = program.solve(keeping=held)
+            helps = not program.without(more.counts) and more.kept >= best.kept - SLACK[kept]
+            return more if helps or rested < DWELL else best
         if any(count > held.get(key, 0) for key, count in best.counts.items() if key[1] != OPEN):
             fewer = program.solve(within=held)
             if best.tokens_per_second <= (1.0 + SWAP) * fewer.tokens_per_second:
@@ -182,15 +186,23 @@ class Planner:
 
     def _as_plan(self, program: Program, solution: Solution) -> Plan:
         with_roles = len(program.roles) > 1
-        members: dict[str, set[str]] = {role: set() for role in program.roles}
+        members: dict[str, set[str]] = {role: set() for role in (*program.roles, OPEN)}
         caps: dict[str, int] = {}
+        places: dict[str, tuple[int, str]] = {}
         for at, kind in enumerate(program.kinds):
             for backend in kind.backends:
                 role = self._role[backend]
-                members[role].add(backend)
                 if role != OPEN and (most := solution.most[at, role]):
                     caps[backend] = math.floor(most + ROOM * math.sqrt(most))
+                    places[backend] = at, role
+                    members[role].add(backend)
+                else:  # one that cannot keep the limits any more holds what has none
+                    members[OPEN].add(backend)
         limited = {one.service for one in program.wanted if one.limits.any}
+        sharing = {name for name in limited if not members[name]}
+        for name in sharing:
+            usable = program.usable(name, places.values())
+            members[name] = {backend for backend, place in places.items() if place in usable}
         for name in limited:
             self._margins[name].room = sum(caps.get(backend, 0) for backend in members[name])
         roles = {
@@ -211,6 +223,7 @@ class Planner:
             tokens_per_second=solution.tokens_per_second,
             kept=max(0.0, solution.kept - missed / (HEADROOM * asked)) if beyond else solution.kept,
             beyond=frozenset(beyond),
+            sharing=frozenset(sharing),
             since=self._changed,
         )
 

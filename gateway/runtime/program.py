@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gateway.core.plan import LEAST, work
+from gateway.core.plan import LEAST, OPEN, Solution, work
 from gateway.runtime.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
     Counts = Mapping[tuple[int, str], int]
     """Servers by (configuration, role)."""
-
-OPEN: Final = ""
-"""Role of the servers that hold whatever has no limits."""
 
 HEADROOM: Final = 1.1
 """Factor on the rate of classes with limits: it moves."""
@@ -42,29 +40,6 @@ _GAP: Final = 0.005
 def load_solver() -> None:
     """Load HiGHS: later that would hold up streams for 20 ms, as much of it keeps the interpreter's lock."""
     import scipy.optimize  # noqa: PLC0415, F401 - only who plans pays for the import
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """What the program says.
-
-    Attributes:
-        counts: Servers by (configuration, role), indices into the kinds and names of roles.
-        most: Largest mean batch by (configuration, role).
-        flow: Requests a second by (configuration, class, workload).
-        prices: Tokens a second that one more server of each configuration would add.
-        tokens_per_second: Output of the classes without limits, or of all where every class has some.
-        kept: Share of the demand with limits that is served.
-        seconds: Mean seconds a request spends in the fleet.
-    """
-
-    counts: Mapping[tuple[int, str], int]
-    most: Mapping[tuple[int, str], int]
-    flow: Mapping[tuple[int, str, str], float]
-    prices: tuple[float, ...]
-    tokens_per_second: float
-    kept: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +118,38 @@ class Program:
         Raises:
             ValueError: The program has no solution, as the counts are not those of the servers.
         """
-        if counts is None:
+        if counts is None and len(self.roles) > 1:
+            counts = self._chosen(keeping or {}, within)
+            if self.without(counts):
+                with suppress(ValueError):  # what must be kept may leave no room for all
+                    counts = self._chosen(keeping or {}, within, for_all=True)
+        elif counts is None:
             counts = {(at, self.roles[0]): len(kind.backends) for at, kind in enumerate(self.kinds)}
-            if len(self.roles) > 1:
-                found, _ = self._run(None, keeping or {}, within)
-                keys = [(kind, role) for kind in range(len(self.kinds)) for role in self.roles]
-                counts = {key: round(float(found.x[at])) for at, key in enumerate(keys)}
         found, flows = self._run(counts, {})
         return self._read(found, flows, counts)
+
+    def without(self, counts: Counts) -> frozenset[str]:
+        """Classes with limits for which none of so many servers by (configuration, role) is kept."""
+        kept = [key for key, count in counts.items() if count]
+        return frozenset(
+            service for service in self.roles if service != OPEN and not self.usable(service, kept)
+        )
+
+    def usable(self, service: str, places: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+        """Those of some (configuration, role) whose servers keep the limits of a class, or stricter ones."""
+        return {
+            (kind, role)
+            for kind, role in places
+            if role != OPEN and 0 < self.most[kind, role] <= self.most[kind, service]
+        }
+
+    def _chosen(self, keeping: Counts, within: Counts | None, *, for_all: bool = False) -> Counts:
+        found, _ = self._run(None, keeping, within, for_all=for_all)
+        return {key: round(float(found.x[at])) for at, key in enumerate(self._places())}
+
+    def _places(self) -> list[tuple[int, str]]:
+        """Each (configuration, role), in the order of the variables y."""
+        return [(kind, role) for kind in range(len(self.kinds)) for role in self.roles]
 
     def _flows(self) -> list[_Flow]:
         """All that may flow, numbered after the servers."""
@@ -171,7 +170,7 @@ class Program:
         return flows
 
     def _run(
-        self, counts: Counts | None, keeping: Counts, within: Counts | None = None
+        self, counts: Counts | None, keeping: Counts, within: Counts | None = None, *, for_all: bool = False
     ) -> tuple[Any, list[_Flow]]:
         from scipy.optimize import linprog  # noqa: PLC0415 - only who plans pays for the import
 
@@ -185,6 +184,8 @@ class Program:
         self._servers(upper, equal, bounds, counts)
         if counts is None:
             self._bound(bounds, keeping, within)
+        if for_all:
+            self._at_least_one(upper)
         self._balance(flows, extra, (cost, upper, equal))
         integral = np.zeros(width)
         integral[:places] = counts is None
@@ -221,14 +222,26 @@ class Program:
                     bounds[column] = counts.get((kind, role), 0)
 
     def _bound(self, bounds: NDArray[np.float64], keeping: Counts, within: Counts | None) -> None:
-        """Classes with limits have so many servers at least and at most."""
-        for kind in range(len(self.kinds)):
-            for place, role in enumerate(self.roles):
-                if role != OPEN:
-                    column = kind * len(self.roles) + place
-                    bounds[column, 0] = keeping.get((kind, role), 0)
-                    if within is not None:
-                        bounds[column, 1] = within.get((kind, role), 0)
+        """Classes with limits have so many servers at least and at most, and none that cannot keep them."""
+        for column, key in enumerate(self._places()):
+            if key[1] == OPEN:
+                continue
+            if not self.most[key]:
+                bounds[column, 1] = 0.0
+                continue
+            bounds[column, 0] = keeping.get(key, 0)
+            if within is not None:
+                bounds[column, 1] = within.get(key, 0)
+
+    def _at_least_one(self, upper: Rows) -> None:
+        """Each class with limits has a server that keeps them, however little it asks for."""
+        places = self._places()
+        for service in self.roles:
+            if service != OPEN:
+                row, usable = upper.new(-1.0), self.usable(service, places)
+                for column, key in enumerate(places):
+                    if key in usable:
+                        upper.one(row, column, -1.0)
 
     def _balance(self, flows: list[_Flow], extra: int, into: tuple[NDArray[np.float64], Rows, Rows]) -> None:
         """What is wanted is served or falls short, and takes its time; ``extra`` is the first shortfall."""

@@ -88,6 +88,29 @@ def test_a_plan_says_what_to_keep_for_whom() -> None:
     assert Plan(beyond=frozenset({"chat"})).words == ("no server keeps the limits of chat: loosen them",)
 
 
+def test_a_plan_says_who_shares_servers_and_who_has_none() -> None:
+    roles = {
+        "chat": frozenset("a"),
+        "loose": frozenset("a"),
+        "tools": frozenset[str](),
+        "bulk": frozenset("b"),
+    }
+    plan = Plan(roles, caps={"a": 4}, sharing=frozenset({"loose", "tools"}), beyond=frozenset({"chat"}))
+    assert plan.words == (
+        "keep 1 server for chat: a",
+        "loose shares 1 server with stricter classes: a",
+        "no server is kept for tools: it gets what others leave",
+        "no server keeps the limits of chat: loosen them",
+    )
+    assert plan.alarms == plan.words[2:]
+
+
+def test_a_plan_without_roles_says_that_it_holds_too_little() -> None:
+    assert Plan(caps={"a": 4}, kept=0.6).words == (
+        "the servers hold 60% of what asks for limits: add servers or loosen them",
+    )
+
+
 def test_kinds_are_told_apart_by_what_they_run_or_by_what_was_learnt_of_them() -> None:
     assert Kind(("a",), replace(MODEL, fingerprint="x")).configuration == "x"
     assert Kind(("a",), replace(MODEL, fingerprint="x"), "runs").configuration == "runs"

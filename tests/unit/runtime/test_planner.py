@@ -180,6 +180,55 @@ def test_for_a_gain_that_some_give_back_makes_too_none_is_swapped() -> None:
     assert later.roles["chat"] == {"c"}
 
 
+def test_a_class_that_asks_for_little_keeps_a_server_however_much_that_costs_the_others() -> None:
+    planner, tight = Planner(), Limits(tpot=1.05 * _least_tpot())
+    for at, rate in enumerate((1.0, 0.02, 0.003, 0.001)):
+        rare = replace(CHAT, limits=tight, rates={"chat": rate})
+        plan = planner.plan(FOUR, [rare, BULK], at * (DWELL + 1.0))
+        assert len(plan.roles["chat"]) == 1
+        assert plan.kept == pytest.approx(1.0)
+
+
+def test_a_class_gets_what_another_one_has_where_adding_does_not_help() -> None:
+    kinds = [Kind(("a", "b"), MODEL), Kind(("c", "d"), replace(MODEL, fingerprint="two"))]
+    tools = Wanted("tools", Limits(tpot=0.012), {"code": 1.0})
+    planner = Planner()
+    planner.follow(Plan({"chat": frozenset(NAMES), "tools": frozenset()}, dict.fromkeys(NAMES, 50)))
+    planner.plan(kinds, [replace(CHAT, rates={"chat": 400.0}), tools, BULK], 0.0)
+    later = planner.plan(kinds, [CHAT, replace(tools, rates={"code": 20.0}), BULK], DWELL + 1.0)
+    assert later.roles["tools"]
+    assert later.kept > 0.7
+
+
+def test_a_server_that_cannot_keep_the_limits_of_its_class_any_more_is_not_said_to() -> None:
+    quick, slow = replace(MODEL, start_steps=1.0), replace(MODEL, start_steps=2.0)
+    here, there = ("a", "b"), ("c", "d")
+    tools = Wanted("tools", Limits(ttft=0.025), {"code": 1.0})
+    planner = Planner()
+    before = [Kind(here, slow), Kind(there, replace(quick, fingerprint="two"))]
+    assert planner.plan(before, [tools, BULK], 0.0).roles["tools"] < {*there}
+    after = [Kind(here, quick), Kind(there, replace(slow, fingerprint="two"))]
+    plan = planner.plan(after, [tools, BULK], URGENT - 1.0)
+    assert (plan.roles["tools"], plan.roles["bulk"], plan.caps) == (frozenset(), {*NAMES}, {})
+    assert plan.words[-1] == "no server is kept for tools: it gets what others leave"
+    plan = planner.plan(after, [tools, BULK], URGENT + 1.0)
+    assert plan.roles["tools"] < {*here}
+    assert not plan.alarms
+
+
+def test_a_class_without_a_server_of_its_own_shares_those_of_a_stricter_one() -> None:
+    strict = replace(CHAT, limits=Limits(tpot=0.012))
+    loose = Wanted("loose", Limits(tpot=0.013), {"chat": 0.01})
+    planner = Planner()
+    plan = planner.plan([Kind(("a", "b"), MODEL)], [strict, loose, BULK], 0.0)
+    (server,) = plan.roles["chat"]
+    assert plan.roles["loose"] == {server}
+    assert plan.words[1] == f"loose shares 1 server with stricter classes: {server}"
+    other = Planner()
+    other.follow(plan)
+    assert other.plan([Kind(("a", "b"), MODEL)], [strict, loose, BULK], 0.0).roles == plan.roles
+
+
 def test_a_plan_says_since_when_its_roles_hold() -> None:
     planner = Planner()
     assert planner.plan(FOUR, [CHAT, BULK], 3.0).since == 3.0

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.plan import Kind, Limits, Wanted
-from gateway.runtime.program import HEADROOM, OPEN, Program
+from gateway.core.plan import OPEN, Kind, Limits, Wanted, work
+from gateway.runtime.program import HEADROOM, Program
 from tests.factories import SERVER_MODEL as MODEL
 
 SLOW = replace(MODEL, fingerprint="two", other_steps_per_token=0.8)
@@ -83,6 +83,38 @@ def test_a_looser_class_may_use_the_servers_of_a_stricter_one() -> None:
     found = Program([Kind(("a",), MODEL)], [CHAT, loose]).solve()
     assert found.kept == pytest.approx(1.0)
     assert found.counts[0, "chat"] == 1
+
+
+def test_a_class_that_asks_for_little_has_a_server_all_the_same() -> None:
+    tight = Limits(tpot=_token_alone() * 1.2)
+    rare = replace(CHAT, limits=tight, rates={"chat": 1e-3})
+    found = Program(FOUR, [rare, BULK]).solve()
+    assert found.counts == {(0, "chat"): 1, (0, OPEN): 3}
+    assert found.kept == pytest.approx(1.0)
+
+
+def test_no_server_is_kept_for_a_class_whose_limits_it_cannot_keep() -> None:
+    limits = Limits(tpot=_token_alone() * 1.2)
+    kinds = [Kind(("a", "b"), MODEL), Kind(("c", "d"), SLOW)]
+    chat = replace(CHAT, limits=limits, rates={"chat": 1000.0})
+    program = Program(kinds, [chat, replace(BULK, in_flight=0.0)])
+    assert not program.most[1, "chat"]
+    for found in (program.solve(), program.solve(keeping={(1, "chat"): 2})):
+        assert found.counts[1, OPEN] == 2
+
+
+def test_a_class_is_without_a_server_where_all_are_kept_for_looser_ones() -> None:
+    tools = Wanted("tools", Limits(tpot=0.012), {"code": 1.0})
+    program = Program(FOUR, [CHAT, tools, BULK])
+    assert program.without({(0, "chat"): 4}) == {"tools"}
+    assert not program.without({(0, "tools"): 1, (0, OPEN): 3})
+    kept = program.solve(keeping={(0, "chat"): 4})
+    assert kept.counts == {(0, "chat"): 4, (0, "tools"): 0, (0, OPEN): 0}, "who keeps theirs leave no room"
+
+
+def _token_alone() -> float:
+    """Seconds a token of a server with one request."""
+    return float(work(MODEL, ["chat"]).token[0, 0])
 
 
 def test_one_class_with_limits_alone_has_all_servers_and_is_fast() -> None:
