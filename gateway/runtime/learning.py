@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import defaultdict
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +29,7 @@ from gateway.core.plan import Plan
 from gateway.core.policy import FROZEN, STATIC
 from gateway.core.purse import KNEE, Purse
 from gateway.runtime import clock
-from gateway.runtime.fleet_advice import FleetAdvice
+from gateway.runtime.fleet_advice import Advising
 from gateway.runtime.homes import Homes
 from gateway.runtime.occupancy import Occupancy
 from gateway.runtime.planner import Planner, kinds_of
@@ -50,13 +49,13 @@ if TYPE_CHECKING:
     from gateway.core.predict import ServerModel
     from gateway.runtime.agreed import Asked
     from gateway.runtime.fleet import Fleet
+    from gateway.runtime.fleet_advice import FleetAdvice
     from gateway.runtime.shared import Shared
 
 _log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS: Final = 1.0
 PLAN_SECONDS: Final = 5.0
-ADVISE_SECONDS: Final = 60.0
 
 ENOUGH: Final = 50
 """Answers of a server that are learnt from between two publications: more tell nothing new, and cost time."""
@@ -75,7 +74,6 @@ class Learning:
         homes: Where conversations were answered last.
         purse: Budgets of exploration.
         plans: By target, the roles in force.
-        advice: By target, whether routing pays and what other fleet would give more.
     """
 
     def __init__(
@@ -99,7 +97,6 @@ class Learning:
         self.homes = Homes(notes=shared and shared.notes, name_of=fleet.name_of)
         self.purse = Purse()
         self.plans: Mapping[str, Plan] = {}
-        self.advice: Mapping[str, FleetAdvice] = {}
         self._fleet = fleet
         self._progress = progress
         self._agreed = shared and shared.agreed
@@ -111,7 +108,7 @@ class Learning:
         self._steps: dict[str, float] = {}
         self._taken: dict[str, int] = {}
         self._caution, self._slower = Caution(), frozenset[tuple[str, str]]()
-        self._advised: dict[str, tuple[float, frozenset[tuple[str, str]]]] = {}
+        self._advising = Advising()
         self._policy = policy
         fleet.on_count = lambda name, open_: self._occupancy.change(name, float(open_), self._now())
         self.govern(policy)
@@ -131,10 +128,10 @@ class Learning:
             self._occupancy.forget(gone)
             self._steps.pop(gone, None)
         served = {"", *(state.backend.target for state in states)}
-        for of in (self._demand, self._planners, self._advised):
+        for of in (self._demand, self._planners):
             for target in of.keys() - served:
                 del of[target]
-        self.advice = {target: one for target, one in self.advice.items() if target in served}
+        self._advising.keep(served)
         self.publish()
 
     def restarted(self, backend: str) -> None:
@@ -229,8 +226,7 @@ class Learning:
         self._guide()
 
     def _guide(self) -> None:
-        calm = self._fleet.busy < KNEE
-        explorable = self.purse.explorable() - self._slower if calm else frozenset()
+        explorable = self.purse.explorable() - self._slower if self._fleet.busy < KNEE else frozenset()
         self._fleet.guide(Guide(plan=self.plans, explorable=explorable, due=self.purse.due()))
 
     @property
@@ -238,6 +234,11 @@ class Learning:
         """What is known, by backend."""
         states = self._fleet.snapshot.states
         return {one.backend.name: one.model for one in states if one.model is not None}
+
+    @property
+    def advice(self) -> Mapping[str, FleetAdvice]:
+        """By target, what other fleet would give more."""
+        return self._advising.now
 
     def as_json(self) -> dict[str, Any]:
         """Who decides, the roles, what is advised and what exploration has cost, for people and scripts."""
@@ -288,22 +289,18 @@ class Learning:
         agreed, plans = self._agreed, dict[str, Plan]()
         if agreed is not None:
             asked, plans = agreed.asked(asked), {} if agreed.leads else {**agreed.told()}
-        for target, wanted in asked.items():
-            kinds = kinds_of(self._fleet.snapshot.states, target, now)
-            if kinds and wanted:
-                if target in plans:
-                    self._planners[target].follow(plans[target])
-                else:
-                    plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
-                if target in self._demand:
-                    self._demand[target].planned(plans[target].since)
-                servers = frozenset((name, one.model.fingerprint) for one in kinds for name in one.backends)
-                before, of = self._advised.get(target, (-math.inf, servers))
-                if now - before >= ADVISE_SECONDS or servers != of:
-                    self._advised[target] = now, servers
-                    advice = await asyncio.to_thread(FleetAdvice.of, kinds, wanted)
-                    self.advice = {**self.advice, target: advice}
+        found = [(to, kinds_of(self._fleet.snapshot.states, to, now), wanted) for to, wanted in asked.items()]
+        ready = [one for one in found if one[1] and one[2]]
+        for target, kinds, wanted in ready:
+            if target in plans:
+                self._planners[target].follow(plans[target])
+            else:
+                plans[target] = await asyncio.to_thread(self._planned, target, kinds, wanted, now)
+            if target in self._demand:
+                self._demand[target].planned(plans[target].since)
         self._go_by(plans)
+        for one in ready:
+            await self._advising.renew(*one, now)
 
     def _go_by(self, plans: Mapping[str, Plan]) -> None:
         if self._agreed is not None:
@@ -312,8 +309,12 @@ class Learning:
         self._guide()
 
     def _planned(self, target: str, kinds: list[Kind], wanted: tuple[Wanted, ...], now: float) -> Plan:
+        before = self.plans.get(target, Plan())
         try:
-            return self._planners[target].plan(kinds, wanted, now)
-        except ValueError:
-            _log.exception("no plan for %s", target)
-            return self.plans.get(target, Plan())
+            plan = self._planners[target].plan(kinds, wanted, now)
+        except Exception:  # noqa: BLE001 - whatever it is, the last plan holds and others are planned for
+            _log.exception("no new plan for %s", target)
+            return before
+        if new := [words for words in plan.alarms if words not in before.alarms]:
+            _log.warning("%s: %s", target, "; ".join(new))
+        return plan

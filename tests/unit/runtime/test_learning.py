@@ -21,6 +21,7 @@ from gateway.core.policy import Learning as Settings
 from gateway.core.predict import Home
 from gateway.runtime import learning as module
 from gateway.runtime.fleet import Fleet
+from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.runtime.learning import Learning
 from gateway.runtime.shared import Memory, Shared
 from tests.factories import SERVER_MODEL, TARGET, backend, features, policy, record
@@ -366,18 +367,62 @@ async def test_workers_go_by_the_plan_of_the_oldest(monkeypatch: pytest.MonkeyPa
         await young.learning.plan()
 
 
-async def test_a_plan_that_cannot_be_made_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [ValueError, ZeroDivisionError, IndexError])
+async def test_a_plan_that_cannot_be_made_leaves_the_last_one(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
     stand = Stand(AUTOMATIC, classes=(CHAT,))
     stand.learning.asked(CHAT, MATH, TARGET)
     await stand.learning.plan()
     before = stand.learning.plans[TARGET]
 
     def fail(*_: Any) -> None:
-        raise ValueError("no")
+        raise error("no")
 
     monkeypatch.setattr(stand.learning._planners[TARGET], "plan", fail)
     await stand.learning.plan()
     assert stand.learning.plans[TARGET] is before
+
+
+async def test_a_target_that_cannot_be_planned_leaves_the_others_theirs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stand = Stand(AUTOMATIC, DRAFT, PLAIN, backend("c", target="m/other"), classes=(CHAT,))
+    for target in (TARGET, "m/other"):
+        stand.learning.asked(CHAT, MATH, target)
+
+    def fail(*_: Any) -> None:
+        raise FloatingPointError("no")
+
+    monkeypatch.setattr(stand.learning._planners[TARGET], "plan", fail)
+    await stand.learning.plan()
+    assert stand.learning.plans["m/other"].caps == {"c": stand.learning.plans["m/other"].caps["c"]}
+    assert f"no new plan for {TARGET}" in caplog.text
+
+
+async def test_a_plan_holds_though_nothing_can_be_advised(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(FleetAdvice, "of", fail)
+    stand = Stand(AUTOMATIC, classes=(CHAT,))
+    stand.learning.asked(CHAT, MATH, TARGET)
+    await stand.learning.plan()
+    assert stand.fleet.snapshot.guide.plan[TARGET].caps
+    assert f"no new advice on {TARGET}" in caplog.text
+
+
+async def test_what_a_class_lacks_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    never = replace(CHAT, limits=Limits(tpot=1e-6))
+    stand = Stand(AUTOMATIC, classes=(never,))
+    stand.learning.asked(never, MATH, TARGET)
+    await stand.learning.plan()
+    stand.clock.now += 5.0
+    await stand.learning.plan()
+    said = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert said == [f"{TARGET}: no server keeps the limits of chat: loosen them"]
 
 
 def test_answers_tell_whether_they_kept_their_limits() -> None:
