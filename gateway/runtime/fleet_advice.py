@@ -59,7 +59,7 @@ class Advising:
         self._made: dict[str, tuple[float, frozenset[tuple[str, str]]]] = {}
 
     async def renew(self, target: str, kinds: Sequence[Kind], wanted: Sequence[Wanted], at: float) -> None:
-        """Look at a target at monotonic seconds, beside the event loop; the last advice stays if that fails."""
+        """Look at a target at monotonic seconds, beside the loop; where that fails the last advice stays."""
         servers = frozenset((name, one.model.fingerprint) for one in kinds for name in one.backends)
         before, of = self._made.get(target, (-math.inf, servers))
         if at - before < LASTS and servers == of:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.observe import fingerprint, runs
 from gateway.core.plan import OPEN, Kind, Plan
-from gateway.runtime.program import HEADROOM, WIDER, Program
+from gateway.runtime.program import HEADROOM, Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +109,9 @@ class Planner:
         Raises:
             ValueError: There is nothing to plan.
         """
-        program = Program(kinds, [self._tightened(one, now) for one in wanted])
+        for one in wanted:
+            self._margins[one.service].look(one, now)
+        program = Program(kinds, wanted, {name: one.factor for name, one in self._margins.items()})
         held = self._held(program)
         known = program.roles == self._roles  # a class that comes need not wait
         best = self._next(program, held, now) if known and held is not None else program.solve()
@@ -134,28 +136,22 @@ class Planner:
         servers are added and none is swapped, unless that does not help, as one class has what another one
         needs. For a mere gain they are swapped only where that is worth much more than to give some back.
         """
-        present, best = program.solve(held), program.solve()
+        present, best, out = program.solve(held), program.solve(), program.without(held)
         limited = [one for one in program.wanted if one.limits.any]
         kept = all(one.kept is not None and one.kept >= KEPT[0] for one in limited)
-        missed = bool(program.without(held)) or present.kept < best.kept - SLACK[kept]
+        missed = bool(out) or present.kept < best.kept - SLACK[kept]
         rested = now - self._changed
         if rested < (URGENT if missed else DWELL):
             return present
         if missed:
             more = program.solve(keeping=held)
             helps = not program.without(more.counts) and more.kept >= best.kept - SLACK[kept]
-            return more if helps or rested < DWELL else best
+            return best if not helps and (out or rested >= DWELL) else more
         if any(count > held.get(key, 0) for key, count in best.counts.items() if key[1] != OPEN):
             fewer = program.solve(within=held)
             if best.tokens_per_second <= (1.0 + SWAP) * fewer.tokens_per_second:
                 best = fewer
         return best if best.tokens_per_second > (1.0 + GAIN) * present.tokens_per_second else present
-
-    def _tightened(self, one: Wanted, now: float) -> Wanted:
-        """A class with the limits that it must be planned for, so that its answers keep those that it has."""
-        margin = self._margins[one.service]
-        margin.look(one, now)
-        return replace(one, limits=one.limits.scaled(margin.factor))
 
     def _held(self, program: Program) -> Counts | None:
         """Servers by role as they are; None where some have none, or one that is not wanted any more."""
@@ -209,8 +205,7 @@ class Planner:
             one.service: frozenset(members[one.service if one.service in limited else OPEN])
             for one in program.wanted
         }
-        beyond = {name for name in limited if self._beyond(program, name)}
-        missed = sum(amount for (_, service, _), amount in solution.flow.items() if service in beyond)
+        missed = sum(amount for (_, service, _), amount in solution.flow.items() if service in program.beyond)
         asked = sum(sum(one.rates.values()) for one in program.wanted if one.service in limited)
         return Plan(
             roles=roles if with_roles else {},
@@ -221,15 +216,11 @@ class Planner:
                 for kind, price in zip(program.kinds, solution.prices, strict=True)
             },
             tokens_per_second=solution.tokens_per_second,
-            kept=max(0.0, solution.kept - missed / (HEADROOM * asked)) if beyond else solution.kept,
-            beyond=frozenset(beyond),
+            kept=max(0.0, solution.kept - missed / (HEADROOM * asked)) if program.beyond else solution.kept,
+            beyond=program.beyond,
             sharing=frozenset(sharing),
             since=self._changed,
         )
-
-    def _beyond(self, program: Program, service: str) -> bool:
-        """Whether no server keeps the limits of a class, the factor that they are planned with left out."""
-        return program.wider[service] * self._margins[service].factor >= WIDER
 
 
 def kinds_of(states: Iterable[BackendState], target: str, now: float) -> list[Kind]:

@@ -69,12 +69,15 @@ class Program:
     Most tokens without limits are wanted, and before that the least shortfall.
     """
 
-    def __init__(self, kinds: Sequence[Kind], wanted: Sequence[Wanted]) -> None:
+    def __init__(
+        self, kinds: Sequence[Kind], wanted: Sequence[Wanted], factors: Mapping[str, float] | None = None
+    ) -> None:
         """Tabulate.
 
         Args:
             kinds: The servers.
             wanted: What the classes ask for; those without requests are left out.
+            factors: What limits are multiplied by in the plan, by class; 1 where left out.
 
         Raises:
             ValueError: There is nothing to plan.
@@ -89,21 +92,25 @@ class Program:
         limited = [one.service for one in self.wanted if one.limits.any]
         self.roles = tuple(limited) if len(self.wanted) == 1 and limited else (*limited, OPEN)
         self.most: dict[tuple[int, str], int] = {}
-        self.wider = dict.fromkeys(self.roles, 1.0)
+        self.beyond = frozenset[str]()
         for role in self.roles:
-            for kind, most in enumerate(self._most(role)):
-                self.most[kind, role] = most
+            factor = (factors or {}).get(role, 1.0)
+            found, wider = self._most(role, factor)
+            self.most |= {(kind, role): most for kind, most in enumerate(found)}
+            if wider * factor >= WIDER:
+                self.beyond |= {role}
+        self._owed = [role for role in self.roles if role != OPEN and role not in self.beyond]
 
-    def _most(self, role: str) -> list[int]:
+    def _most(self, role: str, factor: float) -> tuple[list[int], float]:
         """Largest mean batch of each configuration in a role; limits that nobody can keep are widened."""
         if role == OPEN:
-            return [int(of.sizes[-1]) for of in self._work]
+            return [int(of.sizes[-1]) for of in self._work], 1.0
         at = next(at for at, one in enumerate(self.wanted) if one.service == role)
-        limits, weights = self.wanted[at].limits, self._rates[at] / self._rates[at].sum()
+        weights = self._rates[at] / self._rates[at].sum()
+        limits, wider = self.wanted[at].limits.scaled(factor), 1.0
         while not any(found := [of.most(limits, weights) for of in self._work]):
-            limits = limits.scaled(WIDER)
-            self.wider[role] *= WIDER
-        return found
+            limits, wider = limits.scaled(WIDER), wider * WIDER
+        return found, wider
 
     def solve(
         self, counts: Counts | None = None, *, keeping: Counts | None = None, within: Counts | None = None
@@ -129,11 +136,9 @@ class Program:
         return self._read(found, flows, counts)
 
     def without(self, counts: Counts) -> frozenset[str]:
-        """Classes with limits for which none of so many servers by (configuration, role) is kept."""
+        """Classes whose limits can be kept that have none of so many servers by (configuration, role)."""
         kept = [key for key, count in counts.items() if count]
-        return frozenset(
-            service for service in self.roles if service != OPEN and not self.usable(service, kept)
-        )
+        return frozenset(service for service in self._owed if not self.usable(service, kept))
 
     def usable(self, service: str, places: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
         """Those of some (configuration, role) whose servers keep the limits of a class, or stricter ones."""
@@ -236,12 +241,11 @@ class Program:
     def _at_least_one(self, upper: Rows) -> None:
         """Each class with limits has a server that keeps them, however little it asks for."""
         places = self._places()
-        for service in self.roles:
-            if service != OPEN:
-                row, usable = upper.new(-1.0), self.usable(service, places)
-                for column, key in enumerate(places):
-                    if key in usable:
-                        upper.one(row, column, -1.0)
+        for service in self._owed:
+            row, usable = upper.new(-1.0), self.usable(service, places)
+            for column, key in enumerate(places):
+                if key in usable:
+                    upper.one(row, column, -1.0)
 
     def _balance(self, flows: list[_Flow], extra: int, into: tuple[NDArray[np.float64], Rows, Rows]) -> None:
         """What is wanted is served or falls short, and takes its time; ``extra`` is the first shortfall."""

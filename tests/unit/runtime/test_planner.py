@@ -216,6 +216,24 @@ def test_a_server_that_cannot_keep_the_limits_of_its_class_any_more_is_not_said_
     assert not plan.alarms
 
 
+def test_a_class_whose_only_server_goes_gets_another_one_that_a_class_has() -> None:
+    low = Wanted("low", Limits(tpot=0.012), {"code": 1.0})
+    planner = Planner()
+    plan = planner.plan([Kind(("a", "b"), MODEL)], [BUSY, low], 0.0)
+    (gone,) = plan.roles["low"]
+    left = [Kind(tuple({"a", "b"} - {gone}), MODEL)]
+    assert not planner.plan(left, [BUSY, low], 5.0).roles["low"]
+    assert planner.plan(left, [BUSY, low], URGENT + 1.0).roles["low"]
+
+
+def test_limits_that_nobody_can_keep_take_no_room_from_others_where_little_asks_for_them() -> None:
+    never = Wanted("never", Limits(tpot=1e-3), {"chat": 1e-3})
+    plan = Planner().plan([Kind(("a",), MODEL)], [CHAT, never, BULK], 0.0)
+    assert plan.caps["a"] > 30
+    assert plan.roles["chat"] == {"a"}
+    assert plan.alarms[-1] == "no server keeps the limits of never: loosen them"
+
+
 def test_a_class_without_a_server_of_its_own_shares_those_of_a_stricter_one() -> None:
     strict = replace(CHAT, limits=Limits(tpot=0.012))
     loose = Wanted("loose", Limits(tpot=0.013), {"chat": 0.01})
