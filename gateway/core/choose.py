@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gateway.core.plan import Plan
     from gateway.core.policy import Learning, Route
     from gateway.core.scorers import Costing
+    from gateway.core.sorting import Rejected
 
 _CANARY: Final = 100
 """Place of the number that decides who decides, among those that come from a draw."""
@@ -33,6 +34,7 @@ def choose(  # noqa: PLR0913, PLR0917 - as much as it takes to tell
     draw: Draw,
     explore: float,
     patience: float,
+    rejected: Sequence[Rejected],
 ) -> tuple[Sequence[Way], str]:
     """Whoever decides, then whoever else might have, and what the learnt score would take where it does not.
 
@@ -44,11 +46,11 @@ def choose(  # noqa: PLR0913, PLR0917 - as much as it takes to tell
     takes = by_routes is None or draw.another(_CANARY) < share
     everyone, own, part = costing, list[int](), share
     if plan is not None:
-        own = inside(costing.servers, plan, service, patience)
+        own = inside(costing.servers, plan, service, patience, rejected)
         if not own:
             if takes:
                 return (), ""
-            own, part = inside(costing.servers, plan, service), 0.0
+            own, part = inside(costing.servers, plan, service, 0.0, rejected), 0.0
         if 0 < len(own) < len(costing.servers):
             costing = costing.among(own)
     by_seconds = learned(costing, draw, route.max_attempts)

@@ -182,8 +182,10 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     costing = Costing(sorted_pool.servers, sorted_pool.ranks, asked, home, service.limits)
     explores = learning.explore if free and of in guide.explorable else 0.0
     by_routes = lineup.order(line, costing, draw) if learning.share < 1.0 else None
-    plan = guide.plan.get(target)
-    ways, shadow = choose(costing, by_routes, route, learning, plan, service, draw, explores, patience)
+    plan, rejected = guide.plan.get(target), sorted_pool.rejected
+    ways, shadow = choose(
+        costing, by_routes, route, learning, plan, service, draw, explores, patience, rejected
+    )
     if not ways:
         return NoCandidate(
             kind=reasons.ALL_REJECTED,
@@ -210,7 +212,6 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
     by_cost: Ordered | None = None
     own = _share(share, baselines, way) if baselines else 0.0
     candidates: Sequence[Candidate]
-    rejected: Sequence[Rejected] = sorted_pool.rejected
     if draw.explore < own:
         by_cost = _by_cost(route, line, measured, costing, draw)
         usual, reason = by_cost, reasons.BASELINE_SHARE
@@ -287,7 +288,7 @@ def _route(policy: Policy, features: Features, classification: Classification) -
 
 def _reason(features: Features, pool: Sorted) -> str:
     if features.hints.backend is not None:
-        return reasons.PINNED
+        return reasons.HOLDER if features.hints.held else reasons.PINNED
     if not pool.capable:
         return reasons.NONE_CAPABLE
     return reasons.ONLY_CANDIDATE if len(pool.servers) == 1 else reasons.LOWEST_COST

@@ -250,6 +250,7 @@ def test_only_who_goes_by_predicted_seconds_says_how_many() -> None:
 CHAT = ServiceClass("chat", limits=Limits(tpot=1.0))
 BULK = ServiceClass("bulk")
 ROLES = Guide(plan={TARGET: Plan({"chat": frozenset({"a"}), "bulk": frozenset({"b", "c"})}, caps={"a": 2})})
+WIDE = Guide(plan={TARGET: replace(ROLES.plan[TARGET], caps={"a": 9})})
 
 
 def roles(
@@ -303,6 +304,15 @@ def test_who_goes_by_the_routes_score_does_not_wait_for_them(learning: Learning)
 
 def test_a_class_without_limits_stays_on_its_own() -> None:
     assert names(roles(BULK, a=1, b=5, c=6)) == ["b", "c"]
+
+
+def test_it_takes_no_room_of_others_where_its_own_have_all_the_requests_they_may_have() -> None:
+    own = [state(name, model=FAST, in_flight=4, max_in_flight=4) for name in "bc"]
+    other = state("a", model=FAST, in_flight=1)
+    refused = ask(*own, other, by=route(), guide=WIDE, service=BULK, learning=AUTOMATIC)
+    assert isinstance(refused, NoCandidate)
+    assert refused.busy
+    assert names(ask(*own, other, by=route(), guide=WIDE, service=CHAT, learning=AUTOMATIC)) == ["a"]
 
 
 def test_it_waits_where_others_have_no_room_for_it() -> None:

@@ -7,7 +7,9 @@ import pytest
 from gateway.core.classes import ServiceClass
 from gateway.core.plan import Limits, Plan
 from gateway.core.policy import Learning
+from gateway.core.reasons import FULL, UNHEALTHY, WARMING_UP
 from gateway.core.roles import inside, keeps_servers
+from gateway.core.sorting import Rejected
 from gateway.core.standing import Standing
 from tests.factories import policy, route, state
 
@@ -16,9 +18,18 @@ BULK = ServiceClass("bulk")
 PLAN = Plan(roles={"chat": frozenset({"a", "b"}), "bulk": frozenset({"c", "d"})}, caps={"a": 4, "b": 4})
 
 
-def places(service: ServiceClass, plan: Plan = PLAN, *, patience: float = 0.0, **busy: int) -> str:
+def places(
+    service: ServiceClass,
+    plan: Plan = PLAN,
+    *,
+    patience: float = 0.0,
+    out: str = "",
+    why: str = "",
+    **busy: int,
+) -> str:
     servers = [Standing(state(name, in_flight=count), 0.0, 15.0) for name, count in busy.items()]
-    return "".join(servers[at].name for at in inside(servers, plan, service, patience))
+    rejected = [Rejected(name, why, "in words") for name in out]
+    return "".join(servers[at].name for at in inside(servers, plan, service, patience, rejected))
 
 
 def test_each_class_goes_to_its_own_servers() -> None:
@@ -39,6 +50,14 @@ def test_a_class_without_limits_takes_idle_servers_of_others() -> None:
 def test_where_none_of_its_own_is_up_it_takes_part_of_the_room_or_waits() -> None:
     assert places(BULK, a=1, b=2) == "a"
     assert places(BULK, a=3, b=3) == ""
+
+
+@pytest.mark.parametrize(("why", "up"), [(FULL, True), (WARMING_UP, True), (UNHEALTHY, False)])
+def test_servers_that_have_all_the_requests_they_may_have_are_up(why: str, *, up: bool) -> None:
+    assert places(BULK, out="cd", why=why, a=1, b=0) == ("b" if up else "ab")
+    assert places(BULK, out="ab", why=why, d=9) == "d"
+    assert places(CHAT, patience=0.1, out="ab", why=why, c=1, d=0) == ("" if up else "cd")
+    assert places(CHAT, out="ab", why=why, c=1, d=0) == "cd", "it has waited"
 
 
 def test_a_class_without_a_role_goes_everywhere() -> None:
