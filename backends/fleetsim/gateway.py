@@ -297,13 +297,14 @@ class GatewayRouter:
             self._plan(self._planner, view, now)
 
     def _plan(self, planner: Plans, view: View, now: float) -> None:
-        kinds: dict[str, list[int]] = {}
-        for index, model in enumerate(self._published):
+        kinds: dict[tuple[str, int], list[int]] = {}
+        for index, (model, backend) in enumerate(zip(self._published, self._backends, strict=True)):
             if model is not None and view.healthy[index]:
-                kinds.setdefault(model.fingerprint, []).append(index)
+                room = min(backend.max_in_flight, model.max_running)
+                kinds.setdefault((model.fingerprint, room), []).append(index)
         known = [
-            Kind(tuple(self._names[index] for index in alike), model)
-            for alike in kinds.values()
+            Kind(tuple(self._names[index] for index in alike), model, room=room)
+            for (_, room), alike in kinds.items()
             if (model := self._published[alike[0]]) is not None
         ]
         limits = {service.name: service.limits for service in (*self._services, DEFAULT)}

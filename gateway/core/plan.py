@@ -103,11 +103,13 @@ class Kind:
         model: What is known of them.
         runs: What they run, where that is known: kinds that run the same differ in nothing that a
             configuration could change, as in what they run on.
+        room: Requests that each may have at a time.
     """
 
     backends: tuple[str, ...]
     model: ServerModel
     runs: str = ""
+    room: float = math.inf
 
     @property
     def configuration(self) -> str:
@@ -231,10 +233,10 @@ class Work:
         return int(self.sizes[first - 1]) if first else 0
 
 
-def work(model: ServerModel, workloads: Iterable[str]) -> Work:
-    """Tabulate a kind of server."""
+def work(model: ServerModel, workloads: Iterable[str], room: float = math.inf) -> Work:
+    """Tabulate a kind of server that may have so many requests at a time."""
     names = tuple(workloads)
-    last = float(model.max_running)
+    last = float(min(model.max_running, room))
     beyond = np.geomspace(min(_EACH, last), last, _BINS)
     sizes = np.unique(np.round(np.concatenate([np.arange(1.0, min(_EACH, last)), beyond])))
     steps = np.array([model.step(size) for size in sizes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from gateway.core.fleet import BackendState
     from gateway.core.plan import Solution, Wanted
-    from gateway.core.predict import ServerModel
     from gateway.runtime.program import Counts
 
 GAIN: Final = 0.05
@@ -189,7 +188,7 @@ class Planner:
             for backend in kind.backends:
                 role = self._role[backend]
                 if role != OPEN and (most := solution.most[at, role]):
-                    caps[backend] = math.floor(most + ROOM * math.sqrt(most))
+                    caps[backend] = math.floor(min(kind.room, most + ROOM * math.sqrt(most)))
                     places[backend] = at, role
                     members[role].add(backend)
                 else:  # one that cannot keep the limits any more holds what has none
@@ -211,10 +210,7 @@ class Planner:
             roles=roles if with_roles else {},
             caps=caps,
             shares=_shares(program, solution),
-            prices={
-                kind.model.fingerprint: price
-                for kind, price in zip(program.kinds, solution.prices, strict=True)
-            },
+            prices=_prices(program, solution),
             tokens_per_second=solution.tokens_per_second,
             kept=max(0.0, solution.kept - missed / (HEADROOM * asked)) if program.beyond else solution.kept,
             beyond=program.beyond,
@@ -224,26 +220,31 @@ class Planner:
 
 
 def kinds_of(states: Iterable[BackendState], target: str, now: float) -> list[Kind]:
-    """The servers of a target that are up at monotonic seconds, those with one configuration together."""
-    names: dict[str, list[str]] = defaultdict(list)
-    models: dict[str, ServerModel] = {}
-    what: dict[str, str] = {}
+    """The servers of a target that are up at monotonic seconds, alike ones together."""
+    kinds: dict[tuple[str, int], Kind] = {}
     for state in states:
-        backend = state.backend
+        backend, model = state.backend, state.model
         up = state.healthy and state.breaker.until <= now
-        if up and backend.target == target and state.model is not None:
-            names[fingerprint(backend)].append(backend.name)
-            models.setdefault(fingerprint(backend), state.model)
-            what[fingerprint(backend)] = runs(backend)
-    return [Kind(tuple(alike), models[key], what[key]) for key, alike in names.items()]
+        if up and backend.target == target and model is not None:
+            key = fingerprint(backend), min(backend.max_in_flight, model.max_running)
+            alike = kinds.get(key) or Kind((), model, runs(backend), key[1])
+            kinds[key] = replace(alike, backends=(*alike.backends, backend.name))
+    return list(kinds.values())
 
 
 def _shares(program: Program, solution: Solution) -> Mapping[tuple[str, str], Mapping[str, float]]:
-    flow: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    flow: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for (kind, service, workload), amount in solution.flow.items():
-        flow[service, workload][program.kinds[kind].model.fingerprint] = amount
+        flow[service, workload][program.kinds[kind].model.fingerprint] += amount
     return {
         key: {name: amount / total for name, amount in parts.items()}
         for key, parts in flow.items()
         if (total := sum(parts.values())) > 0.0
     }
+
+
+def _prices(program: Program, solution: Solution) -> Mapping[str, float]:
+    prices: dict[str, float] = {}
+    for kind, price in zip(program.kinds, solution.prices, strict=True):
+        prices[kind.model.fingerprint] = max(price, prices.get(kind.model.fingerprint, 0.0))
+    return prices

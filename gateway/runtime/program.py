@@ -87,7 +87,7 @@ class Program:
         if not self.wanted or not self.kinds:
             raise ValueError("there is nothing to plan: no server or no request")
         self.workloads = tuple(dict.fromkeys(name for one in self.wanted for name in one.rates))
-        self._work = [work(kind.model, self.workloads) for kind in self.kinds]
+        self._work = [work(kind.model, self.workloads, kind.room) for kind in self.kinds]
         self._rates = np.array([[one.rates.get(name, 0.0) for name in self.workloads] for one in self.wanted])
         limited = [one.service for one in self.wanted if one.limits.any]
         self.roles = tuple(limited) if len(self.wanted) == 1 and limited else (*limited, OPEN)

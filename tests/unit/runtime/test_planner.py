@@ -268,6 +268,30 @@ def test_kinds_that_differ_in_a_label_alone_run_the_same() -> None:
     assert here.runs == there.runs != other.runs
 
 
+def test_a_plan_counts_on_no_more_requests_than_a_server_may_have() -> None:
+    states = [state(name, model=MODEL, max_in_flight=6) for name in NAMES]
+    (kind,) = kinds_of(states, TARGET, 0.0)
+    wide = [replace(kind, room=256)]
+    busy = replace(CHAT, rates={"chat": 8.0})
+    assert len(Planner().plan(wide, [busy, BULK], 0.0).roles["chat"]) == 1
+    plan = Planner().plan([kind], [busy, BULK], 0.0)
+    assert len(plan.roles["chat"]) > 1
+    assert set(plan.caps.values()) == {6}
+    assert plan.tokens_per_second < Planner().plan(wide, [busy, BULK], 0.0).tokens_per_second
+
+
+def test_replicas_that_may_have_more_or_fewer_requests_are_planned_apart_and_told_of_together() -> None:
+    states = [
+        state(name, model=MODEL, max_in_flight=n) for name, n in zip(NAMES, (2, 1000, 300, 2), strict=True)
+    ]
+    few, many = kinds_of(states, TARGET, 0.0)
+    assert (few.backends, few.room) == (("a", "d"), 2)
+    assert (many.backends, many.room) == (("b", "c"), MODEL.max_running), "more wait in the server"
+    plan = Planner().plan([few, many], [BULK], 0.0)
+    assert plan.shares["bulk", "code"] == {MODEL.fingerprint: pytest.approx(1.0)}
+    assert plan.prices[MODEL.fingerprint] > 0.0
+
+
 def test_limits_that_nobody_can_keep_are_not_said_to_be_kept() -> None:
     never = replace(CHAT, limits=Limits(tpot=1e-3))
     plan = Planner().plan(FOUR, [never, BULK], 0.0)
