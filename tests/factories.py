@@ -56,7 +56,7 @@ def features(**given: Any) -> Features:
     hints = Hints(
         **{
             key: given.pop(key)
-            for key in ("workload", "backend", "session", "tenant", "previous")
+            for key in ("workload", "backend", "session", "tenant", "previous", "held")
             if key in given
         }
     )

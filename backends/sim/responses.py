@@ -9,41 +9,64 @@ import msgspec
 
 from backends.sim.fields import Fields
 from backends.sim.messages import text_of
+from backends.sim.stored import Held
 from backends.sim.validate import call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from backends.sim.call import Call
     from backends.sim.parts import Ending, Frame, Part, Whole
+    from backends.sim.stored import Stored
 
 _encode: Final = msgspec.json.Encoder().encode
 _SAME: Final = ("model", "stream", "temperature", "top_p", "top_k", "metadata")
 
 
-def read(fields: Fields) -> Call:
-    """The chat that a body asks for; of content, only text.
+class Dialogue:
+    """One request, and the conversation that it goes on with.
 
-    Raises:
-        RefusalError: A field is missing or of a wrong type.
+    Args:
+        stored: The responses that the server keeps.
     """
-    body = fields.body
-    given = body.get("input")
-    if given is None:
-        fields.add("missing", "input", "Field required", body)
-    elif not isinstance(given, (str, list)):
-        fields.add("string_type", "input", "Input should be a valid string", given)
-        fields.add("list_type", "input", "Input should be a valid list", given)
-    limit = fields.integer("max_output_tokens")
-    instructions = fields.string("instructions")
-    fields.raise_if_invalid()
-    turns: list[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else []
-    if isinstance(given, list):
-        turns = [turn for item in given for turn in _turns(item)]
-    if instructions:
-        turns.insert(0, {"role": "system", "content": instructions})
-    chat: dict[str, Any] = {name: body[name] for name in _SAME if name in body}
-    return call_of(Fields(chat | {"messages": turns, "max_tokens": limit}), chat=True)
+
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+        self._turns: list[object] = []
+
+    def read(self, fields: Fields) -> Call:
+        """The chat that a body asks for; of content, only text.
+
+        Raises:
+            RefusalError: A field is missing or of a wrong type, or there is no response that it goes on from.
+        """
+        body = fields.body
+        given = body.get("input")
+        if given is None:
+            fields.add("missing", "input", "Field required", body)
+        elif not isinstance(given, (str, list)):
+            fields.add("string_type", "input", "Input should be a valid string", given)
+            fields.add("list_type", "input", "Input should be a valid list", given)
+        limit = fields.integer("max_output_tokens")
+        instructions, previous = fields.string("instructions"), fields.string("previous_response_id")
+        fields.raise_if_invalid()
+        turns = self._turns
+        if previous:
+            turns += self._stored.find(previous).turns
+        if isinstance(given, str):
+            turns.append({"role": "user", "content": given})
+        elif isinstance(given, list):
+            turns += [turn for item in given for turn in _turns(item)]
+        rules = [{"role": "system", "content": instructions}] if instructions else []
+        chat: dict[str, Any] = {name: body[name] for name in _SAME if name in body}
+        return call_of(Fields(chat | {"messages": [*rules, *turns], "max_tokens": limit}), chat=True)
+
+    def bodies(self, frame: Frame, call: Call) -> ResponsesBodies:
+        """The shapes of the answer, which is kept once it is whole."""
+        return ResponsesBodies(frame, call, self._keep)
+
+    def _keep(self, response: dict[str, Any], text: object) -> None:
+        self._stored.keep(Held(response, [*self._turns, {"role": "assistant", "content": text}]))
 
 
 def _turns(item: object) -> tuple[object, ...]:
@@ -62,9 +85,16 @@ def _turns(item: object) -> tuple[object, ...]:
 
 
 class ResponsesBodies:
-    """The shapes of ``/v1/responses``."""
+    """The shapes of ``/v1/responses``.
 
-    def __init__(self, frame: Frame, call: Call) -> None:
+    Args:
+        frame: What all parts of the answer say.
+        call: The request.
+        keep: Gets the response once it is whole, and its text.
+    """
+
+    def __init__(self, frame: Frame, call: Call, keep: Callable[[dict[str, Any], object], None]) -> None:
+        self._keep = keep
         self._frame = frame
         self._call = call
         self._item = f"msg_{hashlib.sha256(frame.id.encode()).hexdigest()[:16]}"
@@ -143,7 +173,9 @@ class ResponsesBodies:
             "total_tokens": prompt + completion_tokens,
         }
         reason = {"reason": "max_output_tokens"} if cut else None
-        return self._response("incomplete" if cut else "completed", reason, [item], usage, metrics)
+        done = self._response("incomplete" if cut else "completed", reason, [item], usage, metrics)
+        self._keep(done, text_of(item))
+        return done
 
     def _response(
         self,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from backends.sim import exposition, messages, responses, tokenizing, tokens
+from backends.sim import exposition, messages, responses, stored, tokenizing, tokens
 from backends.sim.answer import plan
 from backends.sim.asgi import Request
 from backends.sim.bodies import ChatBodies, TextBodies
@@ -25,6 +25,7 @@ from backends.sim.measures import Measures
 from backends.sim.parts import Frame
 from backends.sim.prompt import Prompt, render
 from backends.sim.realtime import Realtime
+from backends.sim.stored import Stored
 from backends.sim.traffic import Traffic, process_page
 from backends.sim.validate import call_of, received
 from backends.sim.wording import Writer
@@ -57,6 +58,7 @@ class Options:
         prompt_details: ``--enable-prompt-tokens-details``.
         request_id_headers: ``--enable-request-id-headers``.
         auto_tools: ``--enable-auto-tool-choice`` with a parser.
+        store_responses: ``VLLM_ENABLE_RESPONSES_API_STORE=1``.
         speed: How many times as fast as the modelled machine it runs.
         seed: Of lengths, wording and acceptance.
     """
@@ -68,6 +70,7 @@ class Options:
     prompt_details: bool = False
     request_id_headers: bool = False
     auto_tools: bool = True
+    store_responses: bool = False
     speed: float = 1.0
     seed: int = 0
 
@@ -103,11 +106,14 @@ class Simulator:
         engine = Engine(configuration, seed=options.seed, max_num_seqs=options.max_num_seqs)
         self._traffic = Traffic(self.model, tool_parser=options.auto_tools)
         self._realtime = Realtime(engine, self._measures, speed=options.speed)
+        self._stored = Stored(kept=options.store_responses)
         self._routes: dict[str, dict[str, Handler]] = {
             "/v1/chat/completions": {"POST": self._chat},
             "/v1/completions": {"POST": self._text},
             "/v1/messages": {"POST": self._messages},
             "/v1/responses": {"POST": self._responses},
+            stored.ONE: {"GET": self._stored.give},
+            stored.CANCEL: {"POST": self._stored.cancel},
             "/v1/models": {"GET": self._models},
             "/kv_event_sources": {"GET": self._event_sources},
             "/tokenize": {"POST": self._tokenize},
@@ -155,17 +161,18 @@ class Simulator:
         if self.options.request_id_headers:
             identity = request.header("x-request-id") or f"{self._names.getrandbits(128):032x}"
             request.answer_headers.append((b"x-request-id", identity.encode("latin-1")))
-        methods = self._routes.get(request.path, {})
+        path = stored.path_of(request.path)
+        methods = self._routes.get(path, {})
         known = request.method in methods
         try:
             await (methods[request.method] if known else self._unknown)(request)
         except RefusalError as refusal:
             await request.reply(refusal.body(), status=refusal.status)
         finally:
-            self._traffic.count(request, request.path if known else "none", loop.time() - arrived)
+            self._traffic.count(request, path if known else "none", loop.time() - arrived)
 
     async def _unknown(self, request: Request) -> None:
-        methods = self._routes.get(request.path)
+        methods = self._routes.get(stored.path_of(request.path))
         if methods is None:
             await request.reply(b'{"detail":"Not Found"}', status=404)
             return
@@ -187,7 +194,8 @@ class Simulator:
             raise messages.MessagesRefusalError(refusal) from refusal
 
     async def _responses(self, request: Request) -> None:
-        await self._generate(request, responses.read, responses.ResponsesBodies, "resp_")
+        one = responses.Dialogue(self._stored)
+        await self._generate(request, one.read, one.bodies, "resp_")
 
     async def _generate(
         self,

@@ -90,6 +90,10 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
 """The rule by error class and phase."""
 
 
+SOUGHT_AT: Final = 16
+"""Most servers that are asked in turn for what one has: names that nobody knows must not cost more."""
+
+
 def rule(attempt: Attempt) -> Rule:
     """The rule of a failed attempt. A server that says when to come back is busy, not broken."""
     if attempt.retry_after is not None and attempt.status == 503:
@@ -122,12 +126,13 @@ class GiveUp:
     why: str
 
 
-def next_step(
+def next_step(  # noqa: PLR0913 - each is told by another part of the gateway
     decision: Decision,
     attempts: Sequence[Attempt],
     *,
     delivered: bool,
     resumable: bool = False,
+    seeks: bool = False,
     now: float,
     deadline: float,
     state: Callable[[str], BackendState | None],
@@ -141,6 +146,8 @@ def next_step(
         delivered: Whether any part of an answer reached the client.
         resumable: Whether another backend may go on with what was delivered. How often, the caller says: no
             count of failures or attempts made here ends it.
+        seeks: Whether the request is about something that one server has, whichever it is, and those have not
+            that were asked: any other may, replicas too.
         now: Monotonic seconds.
         deadline: Monotonic seconds at which the whole request must have ended.
         state: That of a backend by its name; None where the fleet has it no more.
@@ -152,11 +159,11 @@ def next_step(
         return GiveUp("not_retryable")
     if now >= deadline:
         return GiveUp("deadline")
-    if not delivered and len(attempts) >= decision.max_attempts:
+    if not delivered and len(attempts) >= (SOUGHT_AT if seeks else decision.max_attempts):
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
     names: Iterable[str] = (one.backend for one in decision.candidates)
-    if attempts and (refused := [one.backend for one in attempts if rule(one) is REFUSED]):
+    if not seeks and (refused := [one.backend for one in attempts if rule(one) is REFUSED]):
         names = _unlike(names, refused, state)
     for name in names:
         if name not in tried and (known := state(name)) is not None and known.available(now):

@@ -84,7 +84,9 @@ class Hints:
     """What the caller said about the request, from headers, ``metadata`` or the model's suffix.
 
     Attributes:
-        previous: Id of the response that the request goes on from.
+        backend: The only one that the request may go to.
+        previous: Id of the response that the request goes on from, or is about.
+        held: The backend is not the caller's choice: it holds that response, and no other has it.
     """
 
     workload: str | None = None
@@ -92,6 +94,7 @@ class Hints:
     session: str | None = None
     tenant: str | None = None
     previous: str | None = None
+    held: bool = False
 
 
 @value(frozen=True, slots=True)

@@ -14,11 +14,13 @@ FULL: Final = "full"
 REFUSES_PARAMETER: Final = "refuses_parameter"
 CONTEXT_TOO_LONG: Final = "context_too_long"
 NOT_PINNED: Final = "not_pinned"
+NOT_HOLDER: Final = "not_holder"
+"""Another backend holds the response that the request is about."""
 KEPT_FOR_OTHERS: Final = "kept_for_others"
 """Roles keep its room: for other classes, or for those of the same one that it has already."""
 REJECTIONS: Final = (
     NOT_PREFERRED, UNHEALTHY, BREAKER_OPEN, RETRY_AFTER, WARMING_UP, FULL, REFUSES_PARAMETER,
-    CONTEXT_TOO_LONG, NOT_PINNED, KEPT_FOR_OTHERS,
+    CONTEXT_TOO_LONG, NOT_PINNED, NOT_HOLDER, KEPT_FOR_OTHERS,
 )  # fmt: skip
 BUSY: Final = frozenset({RETRY_AFTER, WARMING_UP, FULL, KEPT_FOR_OTHERS})
 """Those that pass by themselves: the server is well."""
@@ -28,12 +30,13 @@ LOWEST_COST: Final = "lowest_cost"
 ONLY_CANDIDATE: Final = "only_candidate"
 BASELINE_SHARE: Final = "baseline_share"
 PINNED: Final = "pinned"
+HOLDER: Final = "holder"
 NONE_CAPABLE: Final = "none_capable"
 EXPLORES: Final = "explores"
 LEARNING: Final = frozenset({BASELINE_SHARE, EXPLORES})
 """Those of requests that went there to be measured, not because it looked best."""
 
-CHOICES: Final = (LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, NONE_CAPABLE, EXPLORES)
+CHOICES: Final = (LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, HOLDER, NONE_CAPABLE, EXPLORES)
 
 # Why there is no candidate.
 UNKNOWN_MODEL: Final = "unknown_model"

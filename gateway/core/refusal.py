@@ -50,7 +50,7 @@ def refusal(
             f"no backend serves `{features.model}`" if features.model else "the fleet is empty",
         )
     pin = features.hints.backend
-    if pin is not None and not policy.allow_pin:
+    if pin is not None and not (policy.allow_pin or features.hints.held):
         return reasons.PIN_NOT_ALLOWED, "the policy does not allow the caller to choose a backend"
     if pin is not None and pin not in pool:
         names = _few(pool, ", ")
@@ -60,7 +60,7 @@ def refusal(
 
 def why_rejected(rejected: Sequence[Rejected], route: Route) -> str:
     """Why each backend is out that the route, or the caller, named."""
-    passed = {reasons.NOT_PREFERRED, reasons.NOT_PINNED}
+    passed = {reasons.NOT_PREFERRED, reasons.NOT_PINNED, reasons.NOT_HOLDER}
     named = [f"{one.backend}: {one.detail}" for one in rejected if one.reason not in passed]
     return _few(named, "; ") or f"route {route.name} names no backend of this model"
 

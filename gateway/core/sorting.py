@@ -78,10 +78,11 @@ def sort_out(line: Line, features: Features, now: float) -> Sorted:
     incapable: list[int] = []
     rejected: list[Rejected] = []
     if pin is not None:
-        words = f"the caller chose {pin}"
-        rejected = [Rejected(one.name, reasons.NOT_PINNED, words) for one in servers if one.name != pin]
+        (code, words), alone = _bound(pin, held=features.hints.held)
+        rejected = [Rejected(one.name, code, words) for one in servers if one.name != pin]
         servers = [one for one in servers if one.name == pin]
-        ranks, why = (0,), [None if one.out is None else Rejected(one.name, *one.out) for one in servers]
+        outs = [one.out for one in servers]
+        ranks, why = (0,), [None if out is None else Rejected(pin, out[0], out[1] + alone) for out in outs]
     for at, one in enumerate(servers):
         if (out := why[at]) is not None:
             rejected.append(out)
@@ -92,6 +93,15 @@ def sort_out(line: Line, features: Features, now: float) -> Sorted:
             capable.append(at)
     places = capable or incapable
     return Sorted([servers[at] for at in places], [ranks[at] for at in places], rejected, bool(capable))
+
+
+def _bound(pin: str, *, held: bool) -> tuple[tuple[str, str], str]:
+    """Why a request goes to one server only: said of all others, and behind what is wrong with that one."""
+    if held:
+        return (reasons.NOT_HOLDER, f"{pin} holds the response that is asked for"), (
+            ", and no other holds the response that is asked for"
+        )
+    return (reasons.NOT_PINNED, f"the caller chose {pin}"), ""
 
 
 def baselines_of(

@@ -31,6 +31,7 @@ CHOICES: Final = {
     reasons.ONLY_CANDIDATE: "it is the only candidate",
     reasons.BASELINE_SHARE: "this request is part of the share that goes to a baseline",
     reasons.PINNED: "the caller chose it",
+    reasons.HOLDER: "it holds the response that the request is about",
     reasons.EXPLORES: "it may be the best one, and too little is known of it to be sure",
     reasons.NONE_CAPABLE: "no available backend can do what is asked, so this one answers with its own error",
 }
@@ -294,6 +295,8 @@ def _baseline(decision: Decision, route: Route, backends: list[Backend]) -> str:
         return f"Baseline share {share}: not applied, as every backend of this target speculates."
     if decision.reason == reasons.PINNED:
         return f"Baseline share {share}: not applied, as the caller chose the backend."
+    if decision.reason == reasons.HOLDER:
+        return f"Baseline share {share}: not applied, as no other backend holds the response."
     this = "is" if decision.reason == reasons.BASELINE_SHARE else "is not"
     return (
         f"Baseline share {share}: so much of this route goes to {' or '.join(names)}, to keep measuring the "

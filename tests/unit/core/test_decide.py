@@ -347,6 +347,20 @@ def test_a_chosen_backend_that_is_out_is_not_replaced(given: dict[str, Any], bus
     assert (no.kind, no.busy) == (reasons.ALL_REJECTED, busy)
 
 
+def test_what_a_server_holds_goes_to_it_even_where_callers_may_not_choose() -> None:
+    rules = policy(route(prefer=prefer("a"), baseline_share=0.5), allow_pin=False)
+    decision = chosen(state("a"), state("b", in_flight=200), by=rules, backend="b", held=True)
+    assert order(decision) == ["b"]
+    assert (decision.reason, decision.propensity) == (reasons.HOLDER, 1.0)
+    assert decision.rejected == (Rejected("a", reasons.NOT_HOLDER, "b holds the response that is asked for"),)
+
+
+def test_what_a_server_holds_that_is_out_nobody_else_is_asked_for() -> None:
+    no = refused(state("a"), state("b", healthy=False, reason="reset"), backend="b", held=True)
+    assert (no.kind, no.busy) == (reasons.ALL_REJECTED, False)
+    assert no.detail.endswith("no other holds the response that is asked for")
+
+
 def test_a_policy_may_forbid_the_choice() -> None:
     no = refused(state("a"), by=policy(allow_pin=False), backend="a")
     assert no.kind == reasons.PIN_NOT_ALLOWED

@@ -17,7 +17,9 @@ def test_a_conversation_is_marked_turn_by_turn() -> None:
     assert tokens.encode(text).count(tokens.END_OF_TURN) == 2
 
 
-@given(st.text(st.one_of(st.characters(), st.sampled_from("ab <|im_end|>😀\ud83d\n"))))
+@given(
+    st.text(st.one_of(st.characters(), st.sampled_from("ab <|im_end|>😀\ud83d\n"))).map(tokens.well_formed)
+)
 def test_a_prompt_of_ids_is_the_prompt_of_its_text(text: str) -> None:
     prompt = Prompt.read(render([("user", text)]))
     again = Prompt.read(tuple(prompt.ids()))

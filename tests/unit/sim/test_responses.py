@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 
 from backends.sim.fields import Fields, RefusalError
-from backends.sim.responses import read
+from backends.sim.responses import Dialogue
+from backends.sim.stored import Stored
 
 Ask = Callable[..., Any]
 PATH = "/v1/responses"
+
+
+def read(fields: Fields) -> Any:
+    return Dialogue(Stored(kept=False)).read(fields)
 
 
 def test_input_and_instructions_become_turns() -> None:
@@ -71,3 +76,55 @@ def test_the_stream_says_what_the_body_says(ask: Ask) -> None:
     assert text == whole["output"][0]["content"][0]["text"]
     assert text == events[-1]["response"]["output"][0]["content"][0]["text"]
     assert whole["usage"] == events[-1]["response"]["usage"]
+
+
+def test_a_response_that_is_kept_can_be_asked_for_and_gone_on_from(
+    ask: Ask, simulator: Callable[..., Any]
+) -> None:
+    server = simulator(store_responses=True)
+    first = ask("POST", PATH, {"input": "hi", "max_output_tokens": 3}, server=server).json
+    again = ask("GET", f"{PATH}/{first['id']}", server=server)
+    assert (again.status, again.json) == (200, first)
+    more = {"input": "and?", "previous_response_id": first["id"], "stream": True}
+    streamed = ask("POST", PATH, more | {"max_output_tokens": 3}, server=server).body.decode().splitlines()
+    second = json.loads([line for line in streamed if line.startswith("data: ")][-1][6:])["response"]
+    fresh = ask("POST", PATH, {"input": "and?", "max_output_tokens": 3}, server=server).json
+    assert second["usage"]["input_tokens"] > fresh["usage"]["input_tokens"] + first["usage"]["output_tokens"]
+    assert ask("GET", f"{PATH}/{second['id']}", server=server).json == second
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_a_server_does_not_hold_it_does_not_find(
+    ask: Ask, simulator: Callable[..., Any], kept: bool
+) -> None:
+    server = simulator(store_responses=kept)
+    wanted = {
+        "error": {
+            "message": "Response with id 'resp_1' not found.",
+            "type": "invalid_request_error",
+            "param": "response_id",
+            "code": 404,
+        }
+    }
+    asked = {"input": "x", "previous_response_id": "resp_1"}
+    for method, path, body in (
+        ("GET", f"{PATH}/resp_1", None),
+        ("POST", f"{PATH}/resp_1/cancel", None),
+        ("POST", PATH, asked),
+    ):
+        answer = ask(method, path, body, server=server)
+        assert (answer.status, answer.json) == (404, wanted)
+
+
+def test_what_has_ended_cannot_be_cancelled_and_more_cannot_be_done(
+    ask: Ask, simulator: Callable[..., Any]
+) -> None:
+    server = simulator(store_responses=True)
+    one = ask("POST", PATH, {"input": "hi", "max_output_tokens": 3}, server=server).json["id"]
+    answer = ask("POST", f"{PATH}/{one}/cancel", server=server)
+    assert (answer.status, answer.json["error"]["message"]) == (
+        400,
+        "Cannot cancel a synchronous response.",
+    )
+    assert ask("DELETE", f"{PATH}/{one}", server=server).status == 405
+    assert ask("GET", f"{PATH}/{one}/other", server=server).status == 404
