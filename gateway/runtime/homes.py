@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from gateway.core.fleet import STAND_IN
 from gateway.core.outcome import OK
 from gateway.core.predict import Home
+from gateway.runtime.holders import Holders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,11 @@ COLD_SECONDS: Final = 600.0
 
 
 class Homes:
-    """A bounded memory. One event loop owns it."""
+    """A bounded memory. One event loop owns it.
+
+    Attributes:
+        held: Which server holds which response.
+    """
 
     def __init__(
         self,
@@ -33,6 +39,7 @@ class Homes:
         cold: float = COLD_SECONDS,
         *,
         notes: Notes | None = None,
+        held: Notes | None = None,
         name_of: Callable[[int], str] = str,
     ) -> None:
         """Remember nothing yet.
@@ -41,12 +48,14 @@ class Homes:
             most: Conversations to remember.
             cold: Seconds after its last answer at which a conversation is in no cache any more.
             notes: For other workers, and theirs; None where there are none.
+            held: The same on responses.
             name_of: Name of a backend by its hash; "" for one that there is not.
         """
         self._most = most
         self._cold = cold
         self._notes = notes
         self._name_of = name_of
+        self.held = Holders(held, name_of)
         self._homes: OrderedDict[int, tuple[Home, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -69,9 +78,10 @@ class Homes:
 
     def on_record(self, record: Record) -> None:
         """Take in where a request was answered."""
+        self.held.on_record(record)
         hints, outcome, usage = record.features.hints, record.outcome, record.outcome.usage
         name = hints.session or (outcome.response_id if record.features.endpoint == "responses" else "")
-        if not name or outcome.status != OK or usage.input_tokens is None:
+        if not name or outcome.status != OK or usage.input_tokens is None or record.method == STAND_IN:
             return
         home = Home(record.backend, float(usage.input_tokens + (usage.output_tokens or 0)))
         key = hash((hints.tenant or "", name))

@@ -94,7 +94,7 @@ class Learning:
             shared: What workers that share the traffic have in common; None where this one is alone.
             now: Monotonic seconds.
         """
-        self.homes = Homes(notes=shared and shared.notes, name_of=fleet.name_of)
+        self.homes = Homes(notes=shared and shared.notes, held=shared and shared.held, name_of=fleet.name_of)
         self.purse = Purse()
         self.plans: Mapping[str, Plan] = {}
         self._fleet = fleet

@@ -23,12 +23,14 @@ class Shared(NamedTuple):
         tally: The open requests of all.
         agreed: The roles that all go by.
         notes: Where conversations were answered.
+        held: Which server holds which response.
         elders: Those who wait for room in the others.
     """
 
     tally: Tally
     agreed: Agreed
     notes: Notes
+    held: Notes
     elders: Elders
 
 
@@ -38,13 +40,14 @@ class Memory:
     def __init__(self, workers: int) -> None:
         """Make it for so many workers."""
         self._tallies, self._agreements = Tallies(workers), Agreements(workers)
-        self._notebooks, self._waits = Notebooks(workers), Waits(workers)
+        self._notebooks, self._held = Notebooks(workers), Notebooks(workers)
+        self._waits = Waits(workers)
 
     def of(self, worker: int) -> Shared:
         """What a worker has of it that begins now."""
         agreed = self._agreements.of(worker)
-        notes, elders = self._notebooks.of(worker), self._waits.of(worker)
-        return Shared(self._tallies.of(worker), agreed, notes, elders)
+        notes, held = self._notebooks.of(worker), self._held.of(worker)
+        return Shared(self._tallies.of(worker), agreed, notes, held, self._waits.of(worker))
 
     def clear(self, worker: int) -> None:
         """A worker is dead."""
