@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _NO_CAP: Final = math.inf
 
-_PART: Final = 0.5
+PART: Final = 0.5
 """Part of the room within the limits of others that a class may take where no server of its own is up."""
 
 _UP: Final = frozenset({FULL, WARMING_UP})
@@ -64,7 +64,7 @@ def inside(
         return with_room or list(range(len(servers)))
     if members is None:
         return list(range(len(servers)))
-    part = 0.0 if _up(members, servers, rejected) else _PART
+    part = 0.0 if _up(members, servers, rejected) else PART
     return [
         at
         for at, one in enumerate(servers)

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core.observe import fingerprint, runs
 from gateway.core.plan import OPEN, Kind, Plan
-from gateway.runtime.program import HEADROOM, Program
+from gateway.runtime.program import Program
+from gateway.runtime.table import HEADROOM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gateway.core.fleet import BackendState
     from gateway.core.plan import Solution, Wanted
-    from gateway.runtime.program import Counts
+    from gateway.runtime.table import Counts
 
 GAIN: Final = 0.05
 """Share by which other roles must be better for servers to change theirs."""

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gateway.core.plan import LEAST, OPEN, Solution, work
+from gateway.core.plan import LEAST, OPEN, Solution
 from gateway.runtime.rows import Rows
+from gateway.runtime.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
-    from gateway.core.plan import Kind, Wanted
-
-    Counts = Mapping[tuple[int, str], int]
-    """Servers by (configuration, role)."""
-
-HEADROOM: Final = 1.1
-"""Factor on the rate of classes with limits: it moves."""
+    from gateway.runtime.table import Counts, Flow
 
 _SHORT: Final = 1e3
 """Price of a token with limits that is not served, in tokens without."""
 
 _SECONDS: Final = 1e-3
 """Price of a second that a request with limits is in the fleet, in tokens: of equal plans, the fastest."""
-
-WIDER: Final = 1.1
-"""Steps by which limits are widened until some server can keep them."""
 
 _GAP: Final = 0.005
 """Relative distance to the best plan at which the search ends."""
@@ -42,18 +31,7 @@ def load_solver() -> None:
     import scipy.optimize  # noqa: PLC0415, F401 - only who plans pays for the import
 
 
-@dataclass(frozen=True, slots=True)
-class _Flow:
-    """Variables of one (configuration, role, class, workload): requests a second by batch size."""
-
-    kind: int
-    role: str
-    service: int
-    workload: int
-    columns: NDArray[np.int64]
-
-
-class Program:
+class Program(Table):
     """One fleet and what is wanted of it.
 
     Variables: y, servers by configuration and role; x, requests a second by configuration, role, batch size,
@@ -66,51 +44,9 @@ class Program:
         Σ x = rate·Θ         for the others
         Σ (n·T + c·s)·x ≤ C  those in flight of the others
 
-    Most tokens without limits are wanted, and before that the least shortfall.
+    Most tokens without limits are wanted, and before that the least shortfall. Classes without limits flow
+    through servers that are kept for them, or where there are none through part of the room of others.
     """
-
-    def __init__(
-        self, kinds: Sequence[Kind], wanted: Sequence[Wanted], factors: Mapping[str, float] | None = None
-    ) -> None:
-        """Tabulate.
-
-        Args:
-            kinds: The servers.
-            wanted: What the classes ask for; those without requests are left out.
-            factors: What limits are multiplied by in the plan, by class; 1 where left out.
-
-        Raises:
-            ValueError: There is nothing to plan.
-        """
-        self.kinds = tuple(kinds)
-        self.wanted = tuple(one for one in wanted if sum(one.rates.values()) > 0.0)
-        if not self.wanted or not self.kinds:
-            raise ValueError("there is nothing to plan: no server or no request")
-        self.workloads = tuple(dict.fromkeys(name for one in self.wanted for name in one.rates))
-        self._work = [work(kind.model, self.workloads, kind.room) for kind in self.kinds]
-        self._rates = np.array([[one.rates.get(name, 0.0) for name in self.workloads] for one in self.wanted])
-        limited = [one.service for one in self.wanted if one.limits.any]
-        self.roles = tuple(limited) if len(self.wanted) == 1 and limited else (*limited, OPEN)
-        self.most: dict[tuple[int, str], int] = {}
-        self.beyond = frozenset[str]()
-        for role in self.roles:
-            factor = (factors or {}).get(role, 1.0)
-            found, wider = self._most(role, factor)
-            self.most |= {(kind, role): most for kind, most in enumerate(found)}
-            if wider * factor >= WIDER:
-                self.beyond |= {role}
-        self._owed = [role for role in self.roles if role != OPEN and role not in self.beyond]
-
-    def _most(self, role: str, factor: float) -> tuple[list[int], float]:
-        """Largest mean batch of each configuration in a role; limits that nobody can keep are widened."""
-        if role == OPEN:
-            return [int(of.sizes[-1]) for of in self._work], 1.0
-        at = next(at for at, one in enumerate(self.wanted) if one.service == role)
-        weights = self._rates[at] / self._rates[at].sum()
-        limits, wider = self.wanted[at].limits.scaled(factor), 1.0
-        while not any(found := [of.most(limits, weights) for of in self._work]):
-            limits, wider = limits.scaled(WIDER), wider * WIDER
-        return found, wider
 
     def solve(
         self, counts: Counts | None = None, *, keeping: Counts | None = None, within: Counts | None = None
@@ -125,61 +61,48 @@ class Program:
         Raises:
             ValueError: The program has no solution, as the counts are not those of the servers.
         """
-        if counts is None and len(self.roles) > 1:
-            counts = self._chosen(keeping or {}, within)
-            if self.without(counts):
-                with suppress(ValueError):  # what must be kept may leave no room for all
-                    counts = self._chosen(keeping or {}, within, for_all=True)
-        elif counts is None:
-            counts = {(at, self.roles[0]): len(kind.backends) for at, kind in enumerate(self.kinds)}
-        found, flows = self._run(counts, {})
-        return self._read(found, flows, counts)
+        if counts is not None:
+            return self._worth(counts)[1]
+        if len(self.roles) == 1:
+            return self._worth({(at, self.roles[0]): len(one.backends) for at, one in enumerate(self.kinds)})[
+                1
+            ]
+        cost, best = self._worth(self._chosen(keeping or {}, within))
+        if not all(one.limits.any for one in self.wanted):
+            with suppress(ValueError):  # not where some server keeps nobody's limits
+                less, other = self._worth(self._chosen(keeping or {}, within, shared=True))
+                best = other if less < cost else best
+        return best
 
-    def without(self, counts: Counts) -> frozenset[str]:
-        """Classes whose limits can be kept that have none of so many servers by (configuration, role)."""
-        kept = [key for key, count in counts.items() if count]
-        return frozenset(service for service in self._owed if not self.usable(service, kept))
+    def _worth(self, counts: Counts) -> tuple[float, Solution]:
+        """What roles cost, and what they are worth."""
+        shared = not any(count for (_, role), count in counts.items() if role == OPEN)
+        found, flows = self._run(counts, shared=shared)
+        return float(found.fun), self._read(found, flows, counts)
 
-    def usable(self, service: str, places: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-        """Those of some (configuration, role) whose servers keep the limits of a class, or stricter ones."""
-        return {
-            (kind, role)
-            for kind, role in places
-            if role != OPEN and 0 < self.most[kind, role] <= self.most[kind, service]
-        }
+    def _chosen(self, keeping: Counts, within: Counts | None, *, shared: bool = False) -> Counts:
+        """The best roles with servers for classes without limits, or with none for those."""
+        found, _ = self._run(None, keeping, within, shared=shared)
+        if self.without(self._counts(found)):
+            with suppress(ValueError):  # what must be kept may leave no room for all
+                found, _ = self._run(None, keeping, within, shared=shared, for_all=True)
+        return self._counts(found)
 
-    def _chosen(self, keeping: Counts, within: Counts | None, *, for_all: bool = False) -> Counts:
-        found, _ = self._run(None, keeping, within, for_all=for_all)
-        return {key: round(float(found.x[at])) for at, key in enumerate(self._places())}
-
-    def _places(self) -> list[tuple[int, str]]:
-        """Each (configuration, role), in the order of the variables y."""
-        return [(kind, role) for kind in range(len(self.kinds)) for role in self.roles]
-
-    def _flows(self) -> list[_Flow]:
-        """All that may flow, numbered after the servers."""
-        flows: list[_Flow] = []
-        first = len(self.kinds) * len(self.roles)
-        for kind, of in enumerate(self._work):
-            for role in self.roles:
-                bins = int((of.sizes <= self.most[kind, role]).sum())
-                for service, one in enumerate(self.wanted):
-                    strict = one.limits.any and (
-                        role == OPEN or self.most[kind, role] > self.most[kind, one.service]
-                    )
-                    for workload in np.flatnonzero(self._rates[service]):
-                        if bins and not strict:
-                            columns = np.arange(first, first + bins)
-                            flows.append(_Flow(kind, role, service, int(workload), columns))
-                            first += bins
-        return flows
+    def _counts(self, found: Any) -> Counts:  # noqa: ANN401 - scipy's result
+        return {key: round(float(found.x[at])) for at, key in enumerate(self.places())}
 
     def _run(
-        self, counts: Counts | None, keeping: Counts, within: Counts | None = None, *, for_all: bool = False
-    ) -> tuple[Any, list[_Flow]]:
+        self,
+        counts: Counts | None,
+        keeping: Counts | None = None,
+        within: Counts | None = None,
+        *,
+        shared: bool,
+        for_all: bool = False,
+    ) -> tuple[Any, list[Flow]]:
         from scipy.optimize import linprog  # noqa: PLC0415 - only who plans pays for the import
 
-        flows, places = self._flows(), len(self.kinds) * len(self.roles)
+        flows, places = self.flows(shared=shared), len(self.kinds) * len(self.roles)
         extra = (int(flows[-1].columns[-1]) if flows else places - 1) + 1
         theta = extra + len(self.wanted)
         width = theta + 1
@@ -188,7 +111,7 @@ class Program:
         bounds[extra:theta, 1] = 1.0
         self._servers(upper, equal, bounds, counts)
         if counts is None:
-            self._bound(bounds, keeping, within)
+            self._bound(bounds, keeping or {}, within, shared=shared)
         if for_all:
             self._at_least_one(upper)
         self._balance(flows, extra, (cost, upper, equal))
@@ -226,41 +149,43 @@ class Program:
                 if counts is not None:
                     bounds[column] = counts.get((kind, role), 0)
 
-    def _bound(self, bounds: NDArray[np.float64], keeping: Counts, within: Counts | None) -> None:
+    def _bound(
+        self, bounds: NDArray[np.float64], keeping: Counts, within: Counts | None, *, shared: bool
+    ) -> None:
         """Classes with limits have so many servers at least and at most, and none that cannot keep them."""
-        for column, key in enumerate(self._places()):
+        for column, key in enumerate(self.places()):
             if key[1] == OPEN:
-                continue
-            if not self.most[key]:
+                bounds[column, 1] = 0.0 if shared else np.inf
+            elif not self.most[key]:
                 bounds[column, 1] = 0.0
-                continue
-            bounds[column, 0] = keeping.get(key, 0)
-            if within is not None:
-                bounds[column, 1] = within.get(key, 0)
+            else:
+                bounds[column, 0] = keeping.get(key, 0)
+                if within is not None:
+                    bounds[column, 1] = within.get(key, 0)
 
     def _at_least_one(self, upper: Rows) -> None:
         """Each class with limits has a server that keeps them, however little it asks for."""
-        places = self._places()
+        places = self.places()
         for service in self._owed:
             row, usable = upper.new(-1.0), self.usable(service, places)
             for column, key in enumerate(places):
                 if key in usable:
                     upper.one(row, column, -1.0)
 
-    def _balance(self, flows: list[_Flow], extra: int, into: tuple[NDArray[np.float64], Rows, Rows]) -> None:
+    def _balance(self, flows: list[Flow], extra: int, into: tuple[NDArray[np.float64], Rows, Rows]) -> None:
         """What is wanted is served or falls short, and takes its time; ``extra`` is the first shortfall."""
         cost, upper, equal = into
         theta = extra + len(self.wanted)
         served = {
-            (service, int(workload)): equal.new(self._demand(service, int(workload)))
+            (service, int(workload)): equal.new(self.demand(service, int(workload)))
             for service in range(len(self.wanted))
-            for workload in np.flatnonzero(self._rates[service])
+            for workload in np.flatnonzero(self.rates[service])
         }
         open_ = [one for one in self.wanted if not one.limits.any]
         in_flight = sum(one.in_flight for one in open_)
         crowd = upper.new(max(LEAST, in_flight))
         for flow in flows:
-            of, one = self._work[flow.kind], self.wanted[flow.service]
+            of, one = self.works[flow.kind], self.wanted[flow.service]
             bins = slice(0, len(flow.columns))
             row = flow.kind * len(self.roles) + self.roles.index(flow.role)
             upper.put(row, flow.columns, of.time[bins, flow.workload])
@@ -269,24 +194,16 @@ class Program:
                 cost[flow.columns] = _SECONDS * of.stay[bins, flow.workload]
             else:
                 upper.put(crowd, flow.columns, of.stay[bins, flow.workload])
-        tokens = self._tokens()
+        tokens = self.tokens()
         for (service, workload), row in served.items():
             if self.wanted[service].limits.any:
-                equal.one(row, extra + service, self._demand(service, workload))
-                cost[extra + service] += _SHORT * self._demand(service, workload) * tokens[workload]
+                equal.one(row, extra + service, self.demand(service, workload))
+                cost[extra + service] += _SHORT * self.demand(service, workload) * tokens[workload]
             else:
-                equal.one(row, theta, -self._rates[service, workload])
-                cost[theta] -= self._rates[service, workload] * tokens[workload]
+                equal.one(row, theta, -self.rates[service, workload])
+                cost[theta] -= self.rates[service, workload] * tokens[workload]
 
-    def _demand(self, service: int, workload: int) -> float:
-        """Right side of a class' balance: 0 for one without limits, whose rate is free."""
-        return HEADROOM * float(self._rates[service, workload]) if self.wanted[service].limits.any else 0.0
-
-    def _tokens(self) -> NDArray[np.float64]:
-        """Output tokens of a request by workload: they are the target model's, so any server tells."""
-        return self._work[0].tokens
-
-    def _read(self, found: Any, flows: list[_Flow], counts: Counts) -> Solution:  # noqa: ANN401 - scipy's result
+    def _read(self, found: Any, flows: list[Flow], counts: Counts) -> Solution:  # noqa: ANN401 - scipy's result
         flow: dict[tuple[int, str, str], float] = {}
         seconds = requests = open_tokens = all_tokens = 0.0
         for one in flows:
@@ -295,12 +212,12 @@ class Program:
             key = (one.kind, self.wanted[one.service].service, self.workloads[one.workload])
             flow[key] = flow.get(key, 0.0) + amount
             requests += amount
-            seconds += float((x * self._work[one.kind].stay[: len(x), one.workload]).sum())
-            all_tokens += amount * self._tokens()[one.workload]
+            seconds += float((x * self.works[one.kind].stay[: len(x), one.workload]).sum())
+            all_tokens += amount * self.tokens()[one.workload]
             if not self.wanted[one.service].limits.any:
-                open_tokens += amount * self._tokens()[one.workload]
+                open_tokens += amount * self.tokens()[one.workload]
         wanted = sum(
-            self._demand(service, workload)
+            self.demand(service, workload)
             for service, one in enumerate(self.wanted)
             if one.limits.any
             for workload in range(len(self.workloads))

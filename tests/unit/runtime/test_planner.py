@@ -174,10 +174,19 @@ def test_for_a_gain_that_some_give_back_makes_too_none_is_swapped() -> None:
         return [Kind(("a", "b"), replace(MODEL, other_steps_per_token=one)), Kind(("c", "d"), other)]
 
     planner = Planner()
-    first = planner.plan(kinds(0.6, 0.2), [CHAT, BULK], 0.0)
-    later = planner.plan(kinds(0.3, 0.5), [CHAT, BULK], DWELL + 1.0)
+    first = planner.plan(kinds(0.3, 0.6), [CHAT, BULK], 0.0)
+    later = planner.plan(kinds(0.5, 0.4), [CHAT, BULK], DWELL + 1.0)
     assert first.roles["chat"] == {"c", "d"}
     assert later.roles["chat"] == {"c"}
+
+
+def test_servers_that_a_class_does_not_need_go_back_to_bulk_that_grows() -> None:
+    chat = replace(CHAT, limits=Limits(tpot=0.012), rates={"chat": 0.3})
+    planner = Planner()
+    few = planner.plan(FOUR, [chat, replace(BULK, in_flight=2.0)], 0.0)
+    many = planner.plan(FOUR, [chat, replace(BULK, in_flight=64.0)], DWELL + 1.0)
+    assert len(few.roles["chat"]) > 1, "while there is little of it, nobody is in its way"
+    assert len(many.roles["chat"]) == 1
 
 
 def test_a_class_that_asks_for_little_keeps_a_server_however_much_that_costs_the_others() -> None:

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.plan import OPEN, Kind, Limits, Wanted, work
-from gateway.runtime.program import HEADROOM, Program
+from gateway.core.roles import PART
+from gateway.runtime.program import Program
+from gateway.runtime.table import HEADROOM
 from tests.factories import SERVER_MODEL as MODEL
 
 SLOW = replace(MODEL, fingerprint="two", other_steps_per_token=0.8)
@@ -135,6 +137,33 @@ def test_given_roles_are_worth_what_they_are() -> None:
         300.0 * best.flow[0, "bulk", "code"]
     )  # a limited class aside
     assert worse.counts == {(0, "chat"): 3, (0, OPEN): 1}
+
+
+def test_bulk_gives_no_more_than_the_servers_that_are_kept_for_it_do() -> None:
+    alone = Program([Kind(("a",), MODEL)], [BULK]).solve()
+    beside = Program(FOUR, [replace(CHAT, rates={"chat": 0.01}), BULK])
+    assert beside.solve({(0, "chat"): 3, (0, OPEN): 1}).tokens_per_second == pytest.approx(
+        alone.tokens_per_second
+    )
+
+
+def test_where_none_is_kept_for_it_bulk_gets_part_of_the_room_of_others() -> None:
+    chat = replace(CHAT, limits=Limits(tpot=0.013), rates={"chat": 0.01})
+    program = Program([Kind(("a",), MODEL)], [chat, BULK])
+    found = program.solve()
+    assert found.counts == {(0, "chat"): 1, (0, OPEN): 0}
+    room = int(PART * found.most[0, "chat"])
+    part = Program([Kind(("a",), MODEL, room=room)], [BULK]).solve()
+    assert found.tokens_per_second == pytest.approx(part.tokens_per_second, rel=0.02)
+
+
+def test_loose_limits_that_all_servers_keep_are_no_reason_to_keep_bulk_from_them() -> None:
+    chat = replace(CHAT, limits=Limits(tpot=0.06), rates={"chat": 0.3})
+    found = Program([Kind(("a", "b"), MODEL)], [chat, replace(BULK, in_flight=60.0)]).solve()
+    assert found.counts == {(0, "chat"): 2, (0, OPEN): 0}
+    tight = replace(chat, limits=Limits(tpot=0.012))
+    found = Program([Kind(("a", "b"), MODEL)], [tight, replace(BULK, in_flight=60.0)]).solve()
+    assert found.counts == {(0, "chat"): 1, (0, OPEN): 1}
 
 
 @pytest.mark.parametrize(("kinds", "wanted"), [([], [BULK]), (FOUR, []), (FOUR, [replace(BULK, rates={})])])
