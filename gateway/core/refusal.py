@@ -9,7 +9,7 @@ from gateway.core import reasons
 from gateway.core.labels import known as known_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from gateway.core.decide import Rejected
     from gateway.core.features import Features
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _FOR_A_TIME: Final = frozenset({reasons.BREAKER_OPEN, reasons.RETRY_AFTER})
 _AT_ANY_MOMENT: Final = frozenset({reasons.FULL, reasons.WARMING_UP, reasons.KEPT_FOR_OTHERS})
+_FOR_WHAT_IT_ASKS: Final = frozenset({reasons.REFUSES_PARAMETER, reasons.CONTEXT_TOO_LONG})
 
 _LONGEST_LABEL: Final = 64
 """Characters that are compared with the labels there are, so that no client can make that long."""
@@ -63,6 +64,11 @@ def why_rejected(rejected: Sequence[Rejected], route: Route) -> str:
     passed = {reasons.NOT_PREFERRED, reasons.NOT_PINNED, reasons.NOT_HOLDER}
     named = [f"{one.backend}: {one.detail}" for one in rejected if one.reason not in passed]
     return _few(named, "; ") or f"route {route.name} names no backend of this model"
+
+
+def is_picky(rejected: Iterable[Rejected]) -> bool:
+    """Whether a request asks for what some backend refuses: where it finds no room, others may."""
+    return any(one.reason in _FOR_WHAT_IT_ASKS for one in rejected)
 
 
 def back_in(rejected: Sequence[Rejected], states: Sequence[BackendState], now: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gateway.runtime import clock
@@ -17,6 +18,12 @@ _T = TypeVar("_T")
 LEFT_SECONDS: Final = 0.03
 """How long room is left to a request that waits for longer in another worker, which has to look first; a bit
 more than that takes."""
+
+
+class Picky(Enum):
+    """What a request that asks for more than others of its kind finds where there is no room for it."""
+
+    NOTHING = "nothing"
 
 
 class _Place:
@@ -42,8 +49,9 @@ class Queue:
     """Gives those who wait their turn to look for room, one after the other, whenever there may be some.
 
     One turn at a time, so that nobody of a priority overtakes: it passes on when its holder has looked,
-    and skips requests of a kind that found nothing since there was last news. Room is left for a moment to
-    one of the same kind that waits for longer in another worker.
+    and skips requests of a kind of which one found nothing since there was last news, unless that one asks
+    for more than others. Room is left for a moment to one of the same kind that waits for longer in another
+    worker.
 
     Attributes:
         patient: How many of those who wait need not, as others have room; they take no place from anybody.
@@ -63,7 +71,7 @@ class Queue:
         self._kinds: dict[Hashable, dict[_Place, None]] = {}
         self._left: dict[Hashable, float] = {}
         self._holder: _Place | None = None
-        self._stuck: set[Hashable] = set()
+        self._stuck: set[Hashable] = set()  # kinds, and requests that found nothing for themselves alone
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -89,7 +97,7 @@ class Queue:
             self._elders.beat()
 
     async def wait(
-        self, kind: Hashable, look: Callable[[], _T | None], seconds: float, priority: int = 0
+        self, kind: Hashable, look: Callable[[], _T | Picky | None], seconds: float, priority: int = 0
     ) -> _T | None:
         """Wait behind those of the same priority until ``look`` finds something.
 
@@ -97,7 +105,7 @@ class Queue:
 
         Args:
             kind: What tells requests apart that find room at different backends.
-            look: Looks for room; None if there is none.
+            look: Looks for room; None if there is none for any of the kind.
             seconds: How long to wait.
             priority: Who is before whom: the higher.
 
@@ -118,9 +126,10 @@ class Queue:
                     place.turn = loop.create_future()
                     await place.turn
                     place.turn = None
-                    if (found := look()) is not None:
+                    found = look()
+                    if found is not None and not isinstance(found, Picky):
                         return found
-                    self._stuck.add(kind)
+                    self._stuck.add(kind if found is None else place)
                     self._pass_on(place)
         except TimeoutError:
             return None
@@ -168,7 +177,9 @@ class Queue:
     def _give_turn(self) -> None:
         leaving: set[Hashable] = set()
         for place in self._places:
-            if place.kind in self._stuck or place.kind in leaving or place.turn is None or place.turn.done():
+            if place.turn is None or place.turn.done() or place in self._stuck:
+                continue
+            if place.kind in self._stuck or place.kind in leaving:
                 continue
             if self._leaves_room(place):
                 leaving.add(place.kind)

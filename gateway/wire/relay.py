@@ -14,8 +14,10 @@ from gateway.core.classify import Asked, classify_all
 from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.labels import without_suffix
+from gateway.core.refusal import is_picky
 from gateway.runtime import clock
 from gateway.runtime.alarms import Alarms
+from gateway.runtime.queue import Picky
 from gateway.wire import errors, forms, inbound
 from gateway.wire import headers as names
 from gateway.wire.body import UneditableError
@@ -233,9 +235,11 @@ class Relay:
             until: That time, monotonic seconds; 0 for not at all.
         """
 
-        def settled() -> Decision | NoCandidate | None:
+        def settled() -> Decision | NoCandidate | Picky | None:
             found = look(until)
-            return None if isinstance(found, NoCandidate) and _may_hope(found, limits) else found
+            if isinstance(found, NoCandidate) and _may_hope(found, limits):
+                return Picky.NOTHING if is_picky(found.rejected) else None
+            return found
 
         with self._patient(until) if until else nullcontext():
             return await self.fleet.queue.wait(kind, settled, limits.wait, priority) or look(0.0)

@@ -8,7 +8,7 @@ import pytest
 from gateway.core import reasons
 from gateway.core.breaker import Breaker
 from gateway.core.decide import Rejected
-from gateway.core.refusal import NAMED_AT_MOST, back_in, refusal, why_rejected
+from gateway.core.refusal import NAMED_AT_MOST, back_in, is_picky, refusal, why_rejected
 from tests.factories import ALIAS, TARGET, features, policy, route, snapshot, state
 
 if TYPE_CHECKING:
@@ -120,3 +120,9 @@ def test_the_first_to_be_back_counts_unless_another_may_be_free_sooner(
 
 def test_where_nobody_is_out_for_a_known_time_nothing_is_known() -> None:
     assert back_in([Rejected("a", reasons.UNHEALTHY, "")], [state("a")], 100.0) is None
+
+
+def test_a_request_that_some_server_refuses_for_what_it_asks_is_picky() -> None:
+    assert not is_picky(out("a", reason=reasons.FULL))
+    assert is_picky([*out("a", reason=reasons.FULL), *out("b", reason=reasons.CONTEXT_TOO_LONG)])
+    assert is_picky(out("a", reason=reasons.REFUSES_PARAMETER))

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.runtime import clock
 from gateway.runtime.elders import Waits
-from gateway.runtime.queue import Queue
+from gateway.runtime.queue import Picky, Queue
 
 LONG = 60.0
 
@@ -69,6 +69,28 @@ async def test_who_finds_no_room_does_not_keep_those_from_it_who_can_use_another
     assert rooms.looks == ["a1", "b1"]
     rooms.free("a", 2)
     assert await asyncio.gather(*tasks[:2]) == ["a1", "a2"]
+
+
+async def test_who_finds_none_for_itself_alone_keeps_nobody_of_its_kind_from_room():
+    rooms, picky = Rooms(), []
+
+    def nothing():
+        picky.append(len(rooms.served))
+        return Picky.NOTHING
+
+    waiting = asyncio.get_running_loop().create_task(rooms.queue.wait("k", nothing, LONG))
+    tasks = [rooms.wait("one"), rooms.wait("two")]
+    await settle()
+    rooms.free()
+    await settle()
+    assert rooms.looks == ["one", "two"]
+    assert picky == [0], "it has the first turn, and the next one when there is news again"
+    rooms.free()
+    assert await asyncio.gather(*tasks) == ["one", "two"]
+    assert picky == [0, 1]
+    assert not rooms.queue.moving
+    waiting.cancel()
+    await asyncio.wait([waiting])
 
 
 async def test_news_while_somebody_looks_are_not_lost():

@@ -16,9 +16,10 @@ BULK = [(b"x-specroute-class", b"bulk")]
 LONG, SHORT = Limits(ttft=60.0), Limits(ttft=0.002)
 
 
-def full(limits=LONG, *, wait=60.0, length=5, plan=PLAN, busy="a"):
+def full(limits=LONG, *, wait=60.0, length=5, plan=PLAN, busy="a", refuses=()):
     """A relay with a server for chat, ``a``, that has as much as its limits let it, and another one for the rest."""
     backends = [Backend(name, f"http://{name}", "target", "m", max_in_flight=2) for name in "ab"]
+    backends[1] = replace(backends[1], refuses=frozenset(refuses))
     bench = Bench(
         backends=backends,
         queue=Waiting(wait, length),
@@ -98,6 +99,18 @@ async def test_it_takes_no_place_in_the_queue_from_who_must_wait():
     freed(bench, "a")
     assert (await chat.end()).body == b'{"a":1}'
     assert bench.fleet.queue.patient == 0
+
+
+async def test_who_needs_a_server_of_others_keeps_nobody_of_its_class_from_its_own():
+    bench = full(busy="abb", refuses={"logprobs"})
+    picky = bench.open(body(logprobs=True), headers=BULK)
+    await queued(bench, 1)
+    plain = bench.open(body(), headers=BULK)
+    await queued(bench, 2)
+    freed(bench, "b")
+    assert (await plain.end()).body == b'{"b":1}'
+    freed(bench, "a")
+    assert (await picky.end()).body == b'{"a":1}'
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind():
