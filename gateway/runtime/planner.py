@@ -94,7 +94,7 @@ class Planner:
 
     def __init__(self) -> None:
         self._role: dict[str, str] = {}
-        self._roles: tuple[str, ...] = ()
+        self._roles = frozenset[str]()
         self._margins: dict[str, _Margin] = defaultdict(_Margin)
         self._changed = -math.inf
 
@@ -113,10 +113,11 @@ class Planner:
             self._margins[one.service].look(one, now)
         program = Program(kinds, wanted, {name: one.factor for name, one in self._margins.items()})
         held = self._held(program)
-        known = program.roles == self._roles  # a class that comes need not wait
+        roles = frozenset(program.roles)
+        known = roles <= self._roles  # a class that comes need not wait
         best = self._next(program, held, now) if known and held is not None else program.solve()
-        if held is None or not known or best.counts != held:
-            self._changed, self._roles = now, program.roles
+        if held is None or roles != self._roles or best.counts != held:
+            self._changed, self._roles = now, roles
             self._assign(program, best.counts)
         return self._as_plan(program, best)
 
@@ -154,14 +155,19 @@ class Planner:
         return best if best.tokens_per_second > (1.0 + GAIN) * present.tokens_per_second else present
 
     def _held(self, program: Program) -> Counts | None:
-        """Servers by role as they are; None where some have none, or one that is not wanted any more."""
+        """Servers by role as they are, those of a class that is gone with whatever has no limits.
+
+        None where some have no role that is wanted.
+        """
         counts: dict[tuple[int, str], int] = defaultdict(int)
         for at, kind in enumerate(program.kinds):
             for backend in kind.backends:
-                if (role := self._role.get(backend)) not in program.roles or role is None:
+                if (role := self._role.get(backend)) is None:
                     return None
+                if role not in program.roles:
+                    role = OPEN
                 counts[at, role] += 1
-        return dict(counts)
+        return dict(counts) if all(role in program.roles for _, role in counts) else None
 
     def _assign(self, program: Program, counts: Counts) -> None:
         """Give roles to servers; who can keep its own does."""
@@ -170,7 +176,7 @@ class Planner:
             left = {role: counts.get((at, role), 0) for role in program.roles}
             movable = []
             for backend in kind.backends:
-                own = self._role.get(backend, "")
+                own = self._role.get(backend, OPEN)
                 if left.get(own, 0) > 0:
                     left[own] -= 1
                     roles[backend] = own

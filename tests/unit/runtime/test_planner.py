@@ -86,6 +86,28 @@ def test_a_class_that_comes_gets_its_servers_at_once() -> None:
     assert planner.plan(FOUR, [CHAT, BULK], 1.0).roles["chat"]
 
 
+def test_a_class_that_goes_leaves_the_others_their_servers() -> None:
+    def kinds(one: float) -> list[Kind]:
+        other = replace(MODEL, fingerprint="two")
+        return [Kind(("a", "b"), replace(MODEL, other_steps_per_token=one)), Kind(("c", "d"), other)]
+
+    tools = Wanted("tools", Limits(tpot=0.012), {"code": 1.0})
+    planner = Planner()
+    first = planner.plan(kinds(0.42), [CHAT, tools, BULK], 0.0)
+    later = planner.plan(kinds(0.38), [CHAT, BULK], 5.0)
+    assert later.roles["chat"] == first.roles["chat"]
+    assert later.roles["bulk"] == {*NAMES} - later.roles["chat"]
+    assert Planner().plan(kinds(0.38), [CHAT, BULK], 5.0).roles["chat"] != later.roles["chat"]
+
+
+def test_classes_that_come_in_another_order_are_the_same() -> None:
+    tools = Wanted("tools", Limits(tpot=0.012), {"code": 4.0})
+    planner = Planner()
+    first = planner.plan(FOUR, [BUSY, tools, BULK], 0.0)
+    less = replace(tools, rates={"code": 0.1})
+    assert planner.plan(FOUR, [BULK, less, CHAT], 5.0).roles == first.roles
+
+
 def test_a_class_whose_answers_miss_their_limits_gets_more_room_and_gives_it_back() -> None:
     planner = Planner()
     first = planner.plan(FOUR, [CHAT, BULK], 0.0)
