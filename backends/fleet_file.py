@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_fleet(text: str, file: str) -> tuple[LaunchSpec, ...] | Invalid:
-    """The servers that a fleet file describes, or everything that is wrong with it.
+    """The servers that a fleet file describes, or everything that is wrong with it; stand-ins are none.
 
     Args:
         text: Content of the file.
@@ -29,7 +29,8 @@ def read_fleet(text: str, file: str) -> tuple[LaunchSpec, ...] | Invalid:
     source, _ = read(text, file)
     if source is None:
         raise AssertionError("what can be loaded can be read")
-    return tuple(from_section(BackendSection.model_validate(one)) for one in source.data["backends"])
+    sections = map(BackendSection.model_validate, source.data["backends"])
+    return tuple(from_section(one) for one in sections if not one.stands_in)
 
 
 def write_fleet(specs: Iterable[LaunchSpec]) -> str:

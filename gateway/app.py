@@ -10,6 +10,7 @@ import httpx
 from fastapi import FastAPI
 
 from gateway import __version__, models
+from gateway.adapters.litellm_target import LiteLlmUpstream
 from gateway.core.labels import known
 from gateway.runtime import clock, tasks
 from gateway.runtime.acceptance import Acceptance
@@ -36,8 +37,8 @@ from gateway.ui.routes import Page
 from gateway.ui.samples import Samples
 from gateway.wire import control
 from gateway.wire.errors import Problem
-from gateway.wire.lean.pool import LeanUpstream
 from gateway.wire.pages import Pages
+from gateway.wire.pools import upstream_of
 from gateway.wire.progress import open_since, progress
 from gateway.wire.relay import Relay
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from gateway.runtime.shared import Shared
     from gateway.settings import Settings
     from gateway.wire.client import Receive, Scope, Send
-    from gateway.wire.upstream import Upstream
 
 DRAIN_SECONDS = 5.0
 """How long the last records may take on their way out."""
@@ -87,7 +87,10 @@ class Gateway:
         self._settings = settings
         self._configuration = Configuration(settings.fleet, settings.policy, loaded)
         tally, elders = (shared.tally, shared.elders) if shared else (None, None)
-        self._fleet = Fleet(config.fleet.backends, config.fleet.revision, tally=tally, elders=elders)
+        declared = config.fleet
+        self._fleet = Fleet(
+            declared.backends, declared.revision, tally=tally, elders=elders, stand_ins=declared.stand_ins
+        )
         self._fleet.govern(config.policy.breaker, config.policy.retries)
         self._telemetry = telemetry.setup(
             service_name=settings.service_name,
@@ -162,12 +165,13 @@ class Gateway:
         admission = Admission(settings.max_requests)
         self._telemetry.observe_requests(lambda: admission.open, lambda: len(self._fleet.queue))
         classifier = models.trained()
-        self._upstream = _upstream(settings)
+        self._upstream, self._hosted = upstream_of(settings), LiteLlmUpstream()
         self._relay = Relay(
             fleet=self._fleet,
             policy=lambda: self._configuration.config.policy,
             classifier=classifier,
             upstream=self._upstream,
+            hosted=self._hosted,
             emit=self._consumers.put,
             admission=admission,
             sessions=sessions,
@@ -247,7 +251,7 @@ class Gateway:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         await self._warm_up()
         stop = asyncio.Event()
-        pages = Pages(_upstream(self._settings))
+        pages = Pages(upstream_of(self._settings))
         settings, fleet = self._settings, self._fleet
         scraper = Scraper(fleet, pages, timeout=settings.scrape_timeout, counted=self._counted)
         prober = Prober(fleet, pages, timeout=settings.probe_timeout)
@@ -264,7 +268,8 @@ class Gateway:
 
         def changed(config: Config) -> None:
             self._agreement.govern(config.policy.classifier)
-            fleet.replace(config.fleet.backends, config.fleet.revision)
+            fleet.replace(config.fleet.backends, config.fleet.revision, config.fleet.stand_ins)
+            self._hosted.prepare(config.fleet.stand_ins)
             fleet.govern(config.policy.breaker, config.policy.retries)
             self._learning.govern(config.policy)
             for each in visits:
@@ -272,6 +277,7 @@ class Gateway:
             self._telemetry.policy_loaded(config.policy)
 
         self._configuration.on_change(changed)
+        self._hosted.prepare(self._configuration.config.fleet.stand_ins)
         self._consumers.start()
         for log in self._logs:
             log.start()
@@ -293,6 +299,7 @@ class Gateway:
             for each in visits:
                 await _end("visits", each.close())
             await _end("upstream", self._upstream.close())
+            await _end("hosted models", self._hosted.close())
             await _end("consumers", self._consumers.close(DRAIN_SECONDS))
             for log in self._logs:
                 await _end("logs", asyncio.to_thread(log.close))
@@ -308,11 +315,3 @@ async def _end(name: str, closing: Coroutine[Any, Any, None]) -> None:
 def _explained(routes: control.Control, body: bytes) -> Explanation | str:
     found = routes.explained("chat", "", body, {})
     return found.message if isinstance(found, Problem) else found
-
-
-def _upstream(settings: Settings) -> Upstream:
-    if settings.upstream == "lean":
-        return LeanUpstream()
-    from gateway.wire.portable import HttpxUpstream  # noqa: PLC0415 - aiohttp takes 20 MB that most do not need
-
-    return HttpxUpstream()

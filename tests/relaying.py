@@ -3,7 +3,7 @@
 import json
 
 from gateway.core.classify import RuleClassifier
-from gateway.core.fleet import Backend
+from gateway.core.fleet import STAND_IN, Backend
 from gateway.core.policy import (
     ClassifierSettings,
     Match,
@@ -43,14 +43,16 @@ class Bench:
         resume=None,
         queue=None,
         max_requests=10,
+        stand_ins=(),
         **acts,
     ):
         self.upstream = ScriptedUpstream(**acts)
         self.records = []
         self.sessions = Sessions()
         self.admission = Admission(max_requests)
-        fleet = backends or [Backend(name, f"http://{name}", "target", "m") for name in acts]
-        self.fleet = Fleet(fleet, "f1")
+        servers = [Backend(name, f"http://{name}", "target", "m") for name in acts if name not in stand_ins]
+        hosted = [Backend(name, f"http://{name}", "target", "o/m", STAND_IN) for name in stand_ins]
+        self.fleet = Fleet(backends or servers, "f1", stand_ins=hosted)
         self.policy = Policy(
             aliases={"m": "target"},
             routes=(
@@ -76,6 +78,7 @@ class Bench:
             policy=lambda: self.policy,
             classifier=RuleClassifier(),
             upstream=self.upstream,
+            hosted=self.upstream,
             emit=self._ended,
             admission=self.admission,
             sessions=self.sessions,

@@ -9,5 +9,5 @@ compile() {
         --no-emit-index-url --no-annotate --no-header "$@"
 }
 compile pyproject.toml --extra demo --group build --output-file requirements.lock ${UPGRADE:+--upgrade}
-compile pyproject.toml --extra demo --group build --group test --group lint --constraint requirements.lock \
+compile pyproject.toml --extra demo --extra litellm --group build --group test --group lint --constraint requirements.lock \
     --output-file requirements-test.lock

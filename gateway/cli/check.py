@@ -91,7 +91,12 @@ def _print_json(result: Loaded[Any] | Invalid, *, ok: bool) -> None:
         "ok": ok,
         "problems": [one.as_json() for one in problems],
         "warnings": [one.as_json() for one in result.warnings],
-        "fleet": fleet and {"revision": fleet.revision, "backends": [one.name for one in fleet.backends]},
+        "fleet": fleet
+        and {
+            "revision": fleet.revision,
+            "backends": [one.name for one in fleet.backends],
+            "stand_ins": [one.name for one in fleet.stand_ins],
+        },
         "policy": policy and {"revision": policy.revision, "routes": [one.name for one in policy.routes]},
     }
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
@@ -129,9 +134,9 @@ def _target_table(target: str, fleet: Fleet) -> Table:
     from rich.table import Table
 
     table = Table("backend", "method", "N", "in flight", "url", title=target, title_justify="left")
-    for one in fleet.backends:
+    for one in (*fleet.backends, *fleet.stand_ins):
         if one.target == target:
-            tokens = "" if one.is_baseline else str(one.draft_tokens)
+            tokens = "" if one.is_baseline or one.stands_in else str(one.draft_tokens)
             table.add_row(one.name, one.method, tokens, str(one.max_in_flight), one.url)
     return table
 

@@ -74,9 +74,10 @@ def explain(
     """
     from gateway.core.classes import service_of
     from gateway.core.classify import classify
-    from gateway.core.decide import Draw, decide
+    from gateway.core.decide import Draw, NoCandidate, decide
     from gateway.core.features import ENDPOINTS, extract
     from gateway.core.labels import without_suffix
+    from gateway.core.stand_in import instead
     from gateway.models import trained
     from gateway.policy.explain import explain as say
     from gateway.policy.problems import suggest
@@ -103,6 +104,8 @@ def explain(
     service = service_of(seen, config.policy.classes, trust=config.policy.trust_class)
     draw = Draw(explore=nextafter(1.0, 0.0), tie=0.0)  # outside every baseline share below 100 %
     decision = decide(features, classification, snapshot, config.policy, draw, 0.0, None, service)
+    if isinstance(decision, NoCandidate):
+        decision = instead(decision, features, config.policy, snapshot, 0.0)
     reasons = trained().reasons(seen, features, classification.label)
     explanation = say(features, classification, decision, config.policy, snapshot, reasons)
     if as_json:

@@ -84,8 +84,7 @@ def top(
         print(json.dumps(found, indent=2))
     else:
         console.print(shown)
-    ready = any(backend["available"] for backend in found["status"]["fleet"]["backends"])
-    raise typer.Exit(0 if ready else NO_BACKEND)
+    raise typer.Exit(0 if any(each["available"] for each in _everybody(found)) else NO_BACKEND)
 
 
 def _headers(given: list[str] | None) -> dict[str, str]:
@@ -146,7 +145,7 @@ def render(found: dict[str, Any], url: str, columns: int, lines: int | None = No
     """
     from rich.console import Group
 
-    backends = found["status"]["fleet"]["backends"]
+    backends = _everybody(found)
     cells = [cell for cell in found["cells"] if cell["requests"]]
     positions, decisions = found["positions"], found["decisions"][:_DECISIONS]
     if lines is not None:
@@ -268,19 +267,20 @@ def _positions(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
+def _everybody(found: dict[str, Any]) -> list[dict[str, Any]]:
+    fleet = found["status"]["fleet"]
+    return [*fleet["backends"], *fleet.get("stand_ins", [])]  # an older gateway knows of none
+
+
 def _fleet(backends: list[dict[str, Any]], *, methods: bool) -> Table:
     numbers = ("in flight", "running", "waiting", "KV", "seen")
     table = _table("Fleet", *(["method"] if methods else []), "state", *numbers, "why", right=numbers)
     for backend in backends:
-        method, age = backend["method"], backend["load_age_seconds"]
+        method, tokens, age = backend["method"], backend["draft_tokens"], backend["load_age_seconds"]
         state = "[green]ready[/]" if backend["available"] else f"[red]{backend['unavailable']}[/]"
         table.add_row(
             _words(backend["name"]),
-            *(
-                [_words(method if method == "none" else f"{method}-{backend['draft_tokens']}")]
-                if methods
-                else []
-            ),
+            *([_words(f"{method}-{tokens}" if tokens else method)] if methods else []),
             state,
             f"{backend['in_flight']}/{backend['limit']}",
             "?" if backend["running"] is None else str(backend["running"]),

@@ -24,6 +24,9 @@ METHODS: Final = (
 )  # fmt: skip
 """Speculative decoding methods a backend may be declared with. ``none`` is the baseline."""
 
+STAND_IN: Final = "stand-in"
+"""Stands for the method of a backend that is no server: a hosted model that answers where no server can."""
+
 FIRST_DRAFT_TOKENS: Final = {
     "mtp": 1, "gemma4-mtp": 4, "eagle3": 3, "dflash": 7, "dspark": 7,
     "ngram": 4, "suffix": 8, "draft-model": 3, "eagle": 3, "medusa": 3,
@@ -43,7 +46,7 @@ class Backend:
         url: Base address without path, such as ``http://10.0.0.5:8000``.
         target: The target model all interchangeable servers share (a Hugging Face id).
         served_model: The name the server answers to in ``model``.
-        method: One of :data:`METHODS`.
+        method: One of :data:`METHODS`, or :data:`STAND_IN`.
         draft_tokens: N, the number of draft tokens a step; 0 for ``none``.
         draft: Draft checkpoint, if the method has one.
         refuses: Request parameters that this server cannot take.
@@ -74,6 +77,11 @@ class Backend:
     def is_baseline(self) -> bool:
         """Whether it decodes without speculation."""
         return self.method == "none"
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether it is a hosted model that answers where no server of its target can."""
+        return self.method == STAND_IN
 
     @property
     def room(self) -> float:
@@ -199,15 +207,39 @@ class Snapshot:
         revision: Content hash of the fleet file.
         roster: Of the same backends in the same order; shared by all snapshots of one fleet file.
         guide: Roles and what may be explored.
+        stand_ins: Hosted models that answer where no backend of their target can; they are in no pool, and
+            nothing is learnt of them.
     """
 
     states: tuple[BackendState, ...]
     revision: str
     roster: Roster = field(repr=False, compare=False)
     guide: Guide = _NO_GUIDE
+    stand_ins: tuple[BackendState, ...] = ()
 
     @classmethod
-    def of(cls, states: Iterable[BackendState], revision: str) -> Snapshot:
+    def of(
+        cls, states: Iterable[BackendState], revision: str, stand_ins: Iterable[BackendState] = ()
+    ) -> Snapshot:
         """The first snapshot of a fleet file."""
         kept = tuple(states)
-        return cls(kept, revision, Roster([state.backend for state in kept]))
+        return cls(kept, revision, Roster([state.backend for state in kept]), stand_ins=tuple(stand_ins))
+
+    def at(self, position: int) -> BackendState:
+        """The one at a place; stand-ins come after all others."""
+        states = self.states
+        return states[position] if position < len(states) else self.stand_ins[position - len(states)]
+
+    def put(self, position: int, state: BackendState) -> Snapshot:
+        """The fleet with another state at a place; stand-ins come after all others."""
+        states, beside = self.states, position - len(self.states)
+        if beside < 0:
+            states = (*states[:position], state, *states[position + 1 :])
+            return Snapshot(states, self.revision, self.roster, self.guide, self.stand_ins)
+        others = (*self.stand_ins[:beside], state, *self.stand_ins[beside + 1 :])
+        return Snapshot(states, self.revision, self.roster, self.guide, others)
+
+    @property
+    def everybody(self) -> tuple[BackendState, ...]:
+        """All that may answer: backends and stand-ins."""
+        return self.states + self.stand_ins

@@ -33,10 +33,14 @@ PINNED: Final = "pinned"
 HOLDER: Final = "holder"
 NONE_CAPABLE: Final = "none_capable"
 EXPLORES: Final = "explores"
+STAND_IN: Final = "stand_in"
+"""No server could take the request, so a hosted model answers."""
 LEARNING: Final = frozenset({BASELINE_SHARE, EXPLORES})
 """Those of requests that went there to be measured, not because it looked best."""
 
-CHOICES: Final = (LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, HOLDER, NONE_CAPABLE, EXPLORES)
+CHOICES: Final = (
+    LOWEST_COST, ONLY_CANDIDATE, BASELINE_SHARE, PINNED, HOLDER, NONE_CAPABLE, EXPLORES, STAND_IN,
+)  # fmt: skip
 
 # Why there is no candidate.
 UNKNOWN_MODEL: Final = "unknown_model"

@@ -12,6 +12,7 @@ from gateway.core.observe import fingerprint
 from gateway.core.policy import FROZEN, STATIC, Match, Selector
 from gateway.core.selectors import selects
 from gateway.policy.problems import suggest
+from gateway.policy.stand_ins import missing_library, stand_in_problems
 from gateway.policy.variables import NAME, named
 
 if TYPE_CHECKING:
@@ -45,14 +46,18 @@ def fleet_problems(
         env: The environment that holds API keys; None to leave the keys alone.
     """
     yield from _twice("backend", backends, source, "backends")
+    yield from missing_library(backends, source, env)
     urls: dict[str, str] = {}
     for index, checked in enumerate(backends):
         here, section = ("backends", index), checked.value
         if section is None:
             continue
-        if not checked.damaged & {"method", "draft_tokens"}:
+        if section.stands_in:
+            yield from stand_in_problems(section, here, backends, source)
+        elif not checked.damaged & {"method", "draft_tokens"}:
             yield from _draft_problems(section, source, here)
-        other = section.name if "url" in checked.damaged else urls.setdefault(section.url, section.name)
+        alone = section.stands_in or "url" in checked.damaged
+        other = section.name if alone else urls.setdefault(section.url, section.name)
         if other != section.name:
             wrong = f"backend {other!r} has the same address, so one server's load is counted as two"
             yield source.problem((*here, "url"), wrong, "keep one of them", warning=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
 from gateway.core.classes import ClassMatch, ServiceClass
-from gateway.core.fleet import REFUSED_WITH_DRAFT, Backend, BackendState, Snapshot
+from gateway.core.fleet import REFUSED_WITH_DRAFT, STAND_IN, Backend, BackendState, Snapshot
 from gateway.core.gpus import GpuSource
 from gateway.core.labels import LabelRule
 from gateway.core.plan import Limits
@@ -27,6 +27,7 @@ from gateway.core.policy import (
     Waiting,
     WeightedScorer,
 )
+from gateway.policy.scalars import HOSTED
 from gateway.policy.service import settings
 
 if TYPE_CHECKING:
@@ -54,15 +55,18 @@ class Fleet:
     """The backends that a fleet file declares.
 
     Attributes:
+        backends: The vLLM servers.
         revision: Content hash of the fleet file.
+        stand_ins: Hosted models that answer where none of the servers of their target can.
     """
 
     backends: tuple[Backend, ...]
     revision: str
+    stand_ins: tuple[Backend, ...] = ()
 
     def idle(self) -> Snapshot:
         """A snapshot in which every backend is healthy and has nothing to do."""
-        return Snapshot.of(map(BackendState, self.backends), self.revision)
+        return Snapshot.of(map(BackendState, self.backends), self.revision, map(BackendState, self.stand_ins))
 
 
 def revision(text: str) -> str:
@@ -72,6 +76,8 @@ def revision(text: str) -> str:
 
 def backend(section: BackendSection, env: Mapping[str, str]) -> Backend:
     """A backend as the core knows it; its key comes from the environment."""
+    if section.stands_in:
+        return _stand_in(section, env)
     flags = {name.replace("_", "-"): value for name, value in section.launch.args.items()}
     refuses = _refused(section.method, flags) if section.refuses is None else frozenset(section.refuses)
     return Backend(
@@ -87,9 +93,26 @@ def backend(section: BackendSection, env: Mapping[str, str]) -> Backend:
         max_in_flight=section.max_in_flight,
         max_model_len=section.max_model_len,
         labels=dict(section.labels),
-        api_key=env.get(section.api_key_env) if section.api_key_env else None,
+        api_key=_key(section, env),
         gpus=GpuSource(section.gpus.exporter, tuple(section.gpus.ids)) if section.gpus else None,
     )
+
+
+def _stand_in(section: BackendSection, env: Mapping[str, str]) -> Backend:
+    return Backend(
+        name=section.name,
+        url=section.url,
+        target=section.model,
+        served_model=section.url.removeprefix(HOSTED),
+        method=STAND_IN,
+        flags=section.url,  # what one provider refuses, another may take
+        max_in_flight=section.max_in_flight,
+        api_key=_key(section, env),
+    )
+
+
+def _key(section: BackendSection, env: Mapping[str, str]) -> str | None:
+    return env.get(section.api_key_env) if section.api_key_env else None
 
 
 def _refused(method: str, flags: Mapping[str, object]) -> frozenset[str]:

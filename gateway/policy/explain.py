@@ -13,7 +13,13 @@ from gateway.core.scorers import PREDICTING
 from gateway.core.selectors import matches
 from gateway.policy.conditions import conditions, describe
 from gateway.policy.hinted import hint_words
-from gateway.policy.predicted import method_words, named_words, predicted_words, service_words
+from gateway.policy.predicted import (
+    method_words,
+    named_words,
+    predicted_words,
+    service_words,
+    stand_in_words,
+)
 from gateway.policy.registry import SCORERS
 
 if TYPE_CHECKING:
@@ -33,6 +39,7 @@ CHOICES: Final = {
     reasons.PINNED: "the caller chose it",
     reasons.HOLDER: "it holds the response that the request is about",
     reasons.EXPLORES: "it may be the best one, and too little is known of it to be sure",
+    reasons.STAND_IN: "no server can take the request, once it has waited for room as long as it may",
     reasons.NONE_CAPABLE: "no available backend can do what is asked, so this one answers with its own error",
 }
 """Why the first candidate is first, in words."""
@@ -117,6 +124,7 @@ class Explanation:
         baseline: What the baseline share means for this request, in words; empty where there is none.
         service: Its service class, in words; empty where the policy has none.
         shadow: What the learnt score would do where it does not decide, in words; empty where it does.
+        stand_ins: Who answers where no server can, in words; empty where nobody does.
     """
 
     backend: str | None
@@ -138,6 +146,7 @@ class Explanation:
     baseline: str
     service: str
     shadow: str
+    stand_ins: str
     policy_revision: str
     fleet_revision: str
 
@@ -167,7 +176,9 @@ class Explanation:
             lines += ["", "Out:"]
             width = max(len(one.backend) for one in self.rejected)
             lines += [f"     {one.backend:{width}}  {one.words} ({one.reason})" for one in self.rejected]
-        lines += [line for said in (self.shadow, self.baseline) if said for line in ("", said)]
+        lines += [
+            line for said in (self.shadow, self.baseline, self.stand_ins) if said for line in ("", said)
+        ]
         lines += ["", f"policy {self.policy_revision}, fleet {self.fleet_revision}"]
         return "\n".join(lines)
 
@@ -190,11 +201,11 @@ def explain(
         snapshot: The fleet that was seen.
         reasons: What speaks most for the label, where a model gave it.
     """
-    backends = {state.backend.name: state.backend for state in snapshot.states}
+    states = {state.backend.name: state for state in snapshot.everybody}
+    backends = {name: state.backend for name, state in states.items()}
     target = policy.aliases.get(features.model, features.model)
     passed, route = _routes(features, classification, policy)
     plan = decision if isinstance(decision, Decision) else None
-    states = {state.backend.name: state for state in snapshot.states}
     candidates = (
         tuple(
             _candidate(one, states[one.backend], ask(features, classification), policy.stale_after)
@@ -223,6 +234,7 @@ def explain(
         baseline=_baseline(plan, route, list(backends.values())) if plan and route else "",
         service=service_words(decision.service, policy, snapshot.guide.plan.get(target)),
         shadow=f"The learnt score would take {plan.shadow}." if plan and plan.shadow else "",
+        stand_ins=stand_in_words(features, decision.target, snapshot),
         policy_revision=decision.policy_revision,
         fleet_revision=decision.fleet_revision,
     )
@@ -275,8 +287,8 @@ def _candidate(
         )
         for part in candidate.parts
     )
-    cost = " + ".join(map(_term, parts))
-    words = f"cost {candidate.cost:.2f} = {cost}; {method_words(backend)}"
+    cost = f"cost {candidate.cost:.2f} = {' + '.join(map(_term, parts))}; " if parts else ""
+    words = cost + method_words(backend)
     return ExplainedCandidate(
         backend.name, backend.method, backend.draft_tokens, candidate.cost, parts, words
     )

@@ -180,8 +180,10 @@ def _read_fleet(
     names = None if len(declared) < len(sections) or not sections else frozenset(one.name for one in declared)
     if _wrong(problems):
         return None, names, problems
-    backends = tuple(build.backend(section, env or {}) for section in declared)
-    return build.Fleet(backends, build.revision(text)), names, problems
+    found = [build.backend(section, env or {}) for section in declared]
+    servers = tuple(one for one in found if not one.stands_in)
+    stand_ins = tuple(one for one in found if one.stands_in)
+    return build.Fleet(servers, build.revision(text), stand_ins), names, problems
 
 
 def _read_policy(

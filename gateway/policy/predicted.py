@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.core.predict import predict
+from gateway.core.stand_in import stand_ins
 
 if TYPE_CHECKING:
-    from gateway.core.fleet import Backend, BackendState
+    from gateway.core.features import Features
+    from gateway.core.fleet import Backend, BackendState, Snapshot
     from gateway.core.plan import Plan
     from gateway.core.policy import Policy
     from gateway.core.predict import Ask
@@ -46,8 +48,19 @@ def named_words(model: str, target: str) -> str:
     return model if model == target else f"{model}, which stands for {target}"
 
 
+def stand_in_words(features: Features, target: str, snapshot: Snapshot) -> str:
+    """Who answers a request where no server of its target can; nobody answers one that was pinned."""
+    if features.hints.backend is not None:
+        return ""
+    found = [one.backend for one in stand_ins(features, target, snapshot)]
+    named = ", then ".join(f"{one.name} ({one.served_model})" for one in found)
+    return f"Where no server can answer: {named}." if found else ""
+
+
 def method_words(backend: Backend) -> str:
     """How a backend drafts."""
+    if backend.stands_in:
+        return f"stand-in, {backend.served_model}"
     return (
         "no speculation" if backend.is_baseline else f"{backend.method}, {backend.draft_tokens} draft tokens"
     )

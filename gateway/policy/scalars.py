@@ -111,6 +111,26 @@ def address(written: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+HOSTED: Final = "litellm://"
+"""What the address of a hosted model begins with."""
+
+_HOSTED_MODEL: Final = re.compile(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_.:@+-]+)+", re.ASCII)
+
+
+def backend_address(written: str) -> str:
+    """Base address of a server, or provider and model of a hosted one.
+
+    Raises:
+        PydanticCustomError: It is neither.
+    """
+    if not written.startswith(HOSTED):
+        return address(written)
+    if not _HOSTED_MODEL.fullmatch(written.removeprefix(HOSTED)):
+        wrong = "the address does not name a provider and a model"
+        raise mistake(wrong, "write litellm://PROVIDER/MODEL, such as litellm://openai/gpt-4.1-mini")
+    return written
+
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
 
@@ -255,6 +275,11 @@ Share = Annotated[
 ]
 Address = Annotated[
     str, AfterValidator(address), WithJsonSchema({"type": "string", "pattern": "^https?://[^/]+/?$"})
+]
+BackendAddress = Annotated[
+    str,
+    AfterValidator(backend_address),
+    WithJsonSchema({"type": "string", "pattern": f"^(https?://[^/]+/?|{HOSTED}{_HOSTED_MODEL.pattern})$"}),
 ]
 Name = Annotated[
     str, AfterValidator(name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})

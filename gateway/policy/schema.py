@@ -15,7 +15,8 @@ from gateway.policy.classify import ClassifySection
 from gateway.policy.machine import Amount, Count, GpusSection, LaunchSection, Section, Text
 from gateway.policy.registry import SCORERS
 from gateway.policy.scalars import (
-    Address,
+    HOSTED,
+    BackendAddress,
     BackendName,
     Duration,
     DurationOrNever,
@@ -47,10 +48,14 @@ _MAX_ATTEMPTS = "Backends tried for one request, the first included."
 
 
 class BackendSection(Section):
-    """One vLLM server."""
+    """One vLLM server, or a hosted model that stands in for those of its target."""
 
     name: BackendName = Field(description="Unique in the fleet.", examples=["gemma31-mtp4"])
-    url: Address = Field(description="Scheme, host and port.", examples=["http://127.0.0.1:8000"])
+    url: BackendAddress = Field(
+        description="Scheme, host and port; 'litellm://PROVIDER/MODEL' is a hosted model that answers where "
+        "no server of its 'model' can, and has 'name', 'model', 'max_in_flight' and 'api_key_env' besides.",
+        examples=["http://127.0.0.1:8000"],
+    )
     model: Text = Field(
         description="Target model; servers with the same one are interchangeable.",
         examples=["google/gemma-4-31B-it"],
@@ -80,6 +85,11 @@ class BackendSection(Section):
     launch: LaunchSection = Field(
         default_factory=LaunchSection, description="How `specroute launch` starts it."
     )
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether it is a hosted model."""
+        return self.url.startswith(HOSTED)
 
 
 class FleetFile(Section):

@@ -12,6 +12,7 @@ from gateway.core import attribution
 from gateway.core.acceptance import MOST_DOUBT, StreamSums, Stretch, mismatch, stream_sums
 from gateway.core.counters import Window, between, restarted
 from gateway.core.features import GENERATING
+from gateway.core.fleet import STAND_IN
 from gateway.core.gain import Sums, decode_sample
 from gateway.core.outcome import OK
 
@@ -155,7 +156,7 @@ class Acceptance:
         label, outcome = record.classification.label, record.outcome
         for attempt in record.attempts[:-1]:
             self._untold(label, attempt)
-        if not record.attempts or record.baseline:
+        if not record.attempts or record.baseline or record.method == STAND_IN:
             return
         attempt, good = record.attempts[-1], outcome.status == OK
         server = self._server(record.backend)

@@ -14,6 +14,7 @@ from gateway.core.failover import REFUSED, GiveUp, next_step, rule
 from gateway.core.features import GENERATING
 from gateway.core.fleet import BackendState, Snapshot
 from gateway.core.refused import after_refusal, after_taken, shape_of
+from gateway.core.stand_in import after
 from gateway.runtime import clock
 from gateway.runtime.queue import Queue
 
@@ -54,6 +55,7 @@ class Fleet:
         *,
         tally: Tally | None = None,
         elders: Elders | None = None,
+        stand_ins: Sequence[Backend] = (),
         now: Callable[[], float] = clock.monotonic,
     ) -> None:
         """Take over a fleet, all of it closed and healthy.
@@ -63,6 +65,7 @@ class Fleet:
             revision: Its content hash.
             tally: Of the other workers; None where there are none.
             elders: Those who wait in them.
+            stand_ins: Hosted models that the file declares beside them.
             now: Monotonic seconds.
         """
         self._now = now
@@ -77,29 +80,29 @@ class Fleet:
         self.on_count: Callable[[str, int], None] = lambda _name, _count: None
         self.queue = Queue(self._next_change, elders)
         self.snapshot = Snapshot.of((), revision)
-        self.replace(backends, revision)
+        self.replace(backends, revision, stand_ins)
 
     def govern(self, breakers: BreakerSettings, retries: BudgetSettings) -> None:
         """Put other settings in force."""
         self._breaker, self._retries = breakers, retries
 
-    def replace(self, backends: Sequence[Backend], revision: str) -> None:
+    def replace(self, backends: Sequence[Backend], revision: str, stand_ins: Sequence[Backend] = ()) -> None:
         """Put other backends in force. What is open on a backend that stays is kept."""
-        old = {state.backend: state for state in self.snapshot.states}
-        states = tuple(old.get(backend) or self._new(backend) for backend in backends)
+        old = {state.backend: state for state in self.snapshot.everybody}
+        states = [old.get(backend) or self._new(backend) for backend in (*backends, *stand_ins)]
         self._index = {state.backend.name: position for position, state in enumerate(states)}
         self._names = {hash(name): name for name in self._index}
-        self.snapshot = replace(Snapshot.of(states, revision), guide=self.snapshot.guide)
+        found = Snapshot.of(states[: len(backends)], revision, states[len(backends) :])
+        self.snapshot = replace(found, guide=self.snapshot.guide)
         self.queue.news()
 
     def learnt(self, models: Mapping[str, ServerModel]) -> None:
         """Put what was learnt of backends in force."""
-        old = self.snapshot
         states = tuple(
             state if (model := models.get(state.backend.name)) is state.model else replace(state, model=model)
-            for state in old.states
+            for state in self.snapshot.states
         )
-        self.snapshot = Snapshot(states, old.revision, old.roster, old.guide)
+        self.snapshot = replace(self.snapshot, states=states)
 
     def guide(self, guide: Guide) -> None:
         """Put roles and what may be explored in force."""
@@ -114,8 +117,7 @@ class Fleet:
 
     def is_baseline(self, name: str) -> bool:
         """Whether a backend decodes without speculation."""
-        state = self._state(name)
-        return state is not None and state.backend.is_baseline
+        return (state := self._state(name)) is not None and state.backend.is_baseline
 
     @property
     def busy(self) -> float:
@@ -151,7 +153,14 @@ class Fleet:
             return found
         if found.costs:
             self._budget = self._budget.spent()
-        return self.snapshot.states[self._index[found.backend]].backend
+        return self.snapshot.at(self._index[found.backend]).backend
+
+    def stand_in(
+        self, gave_up: GiveUp, decision: Decision, attempts: Sequence[Attempt], features: Features
+    ) -> Backend | GiveUp:
+        """Who answers once servers have failed, see :func:`gateway.core.stand_in.after`."""
+        name = after(gave_up, decision, attempts, features, self.snapshot, self._now())
+        return gave_up if name is None else self.snapshot.at(self._index[name]).backend
 
     @property
     def retries_left(self) -> float:
@@ -178,9 +187,7 @@ class Fleet:
         """A request was sent to a backend."""
         in_flight = self._count(name, 1)
         if (state := self._state(name)) is not None:
-            tried = state.breaker
-            if tried.reason:  # one that is closed does not care
-                tried = self._stepped(state, _DISPATCHED)
+            tried = self._stepped(state, _DISPATCHED) if state.breaker.reason else state.breaker
             self._publish(state.counted(in_flight, state.since_load + 1, tried))
 
     def finished(self, name: str, attempt: Attempt) -> None:
@@ -289,25 +296,22 @@ class Fleet:
         return count
 
     def _stepped(self, state: BackendState, event: Event) -> Breaker:
-        after = breaker.step(state.breaker, event, self._breaker, self._now())
-        if event.kind == breaker.FAILED and after.reason and after is not state.breaker:
+        stepped = breaker.step(state.breaker, event, self._breaker, self._now())
+        if event.kind == breaker.FAILED and (why := stepped.reason) and stepped is not state.breaker:
             name = state.backend.name
-            self.trips[name, after.reason] += 1
-            _log.warning("backend %s is out for %.1f s: %s", name, after.until - after.since, after.reason)
-        return after
+            self.trips[name, why] += 1
+            _log.warning("backend %s is out for %.1f s: %s", name, stepped.until - stepped.since, why)
+        return stepped
 
     def _state(self, name: str) -> BackendState | None:
         position = self._index.get(name)
-        return None if position is None else self.snapshot.states[position]
+        return None if position is None else self.snapshot.at(position)
 
     def _put(self, state: BackendState, **changes: Any) -> None:  # noqa: ANN401 - fields of a state
         self._publish(replace(state, **changes))
 
     def _publish(self, state: BackendState) -> None:
-        old = self.snapshot
-        states = list(old.states)
-        states[self._index[state.backend.name]] = state
-        self.snapshot = Snapshot(tuple(states), old.revision, old.roster, old.guide)
+        self.snapshot = self.snapshot.put(self._index[state.backend.name], state)
 
 
 def _down(state: BackendState, reason: str) -> dict[str, Any]:

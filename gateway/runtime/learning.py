@@ -12,7 +12,7 @@ from gateway.core import reasons
 from gateway.core.caution import Caution
 from gateway.core.classes import DEFAULT
 from gateway.core.demand import Demand
-from gateway.core.fleet import Guide
+from gateway.core.fleet import STAND_IN, Guide
 from gateway.core.hindsight import regained_by
 from gateway.core.learn import Learner
 from gateway.core.observe import (
@@ -172,7 +172,7 @@ class Learning:
             self.purse.save((target, record.classification.label), regained)
         told = self._told.pop(record.request_id, None)
         taken = self._taken.get(record.backend, 0)
-        if self._policy.learning.mode == FROZEN or taken >= ENOUGH:
+        if self._policy.learning.mode == FROZEN or taken >= ENOUGH or record.method == STAND_IN:
             return
         if self._policy.learning.explore:
             self._caution.add(record)
@@ -187,7 +187,7 @@ class Learning:
         """Whether an answer kept the limits of its class; None where it has none, or there was no answer."""
         of = (one.limits for one in self._policy.classes if one.name == record.decision.service)
         limits = next(of, DEFAULT.limits)
-        if not limits.any or record.outcome.status != OK:
+        if not limits.any or record.outcome.status != OK or record.method == STAND_IN:
             return None
         return limits.kept(record.outcome.ttft, record.outcome.tpot)
 

@@ -196,7 +196,9 @@ def _states(record: Record) -> list[State]:
         named.update(each.backend for each in islice(decision.candidates, CANDIDATES))
     if record.snapshot is None or not named:
         return []
-    return [_state(state, record.decided) for state in record.snapshot.states if state.backend.name in named]
+    return [
+        _state(state, record.decided) for state in record.snapshot.everybody if state.backend.name in named
+    ]
 
 
 def _state(state: BackendState, now: float) -> State:

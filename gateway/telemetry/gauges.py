@@ -33,7 +33,7 @@ def observe_fleet(meter: Meter, snapshot: Callable[[], Snapshot], clock: Callabl
     """
 
     def per_backend(metric: names.Metric, read: Callable[[BackendState], float]) -> None:
-        observe(meter, metric, lambda: [((state.backend.name,), read(state)) for state in snapshot().states])
+        observe(meter, metric, lambda: [((one.backend.name,), read(one)) for one in snapshot().everybody])
 
     def per_scrape(metric: names.Metric, read: Callable[[Load], float | None]) -> None:
         def values() -> Iterator[tuple[Values, float]]:
@@ -44,7 +44,7 @@ def observe_fleet(meter: Meter, snapshot: Callable[[], Snapshot], clock: Callabl
         observe(meter, metric, values)
 
     def info() -> Iterator[tuple[Values, float]]:
-        for state in snapshot().states:
+        for state in snapshot().everybody:
             backend = state.backend
             yield (backend.name, backend.target, backend.method, str(backend.draft_tokens)), 1
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gateway.core.decide import Decision
 from gateway.core.features import WORKLOADS
+from gateway.core.fleet import STAND_IN
 from gateway.core.gain import Gain, decode_sample
 from gateway.core.labels import known
 from gateway.core.outcome import accepted_by_position
@@ -149,7 +150,7 @@ class Metrics:
         route.add(record, sample, request)
         if operation is not None:
             operation.add(record, sample, request)
-        if isinstance(decision, Decision):
+        if isinstance(decision, Decision) and record.method != STAND_IN:
             self.gain.add(record, target, workload, sample)
 
     def _kind(
@@ -160,7 +161,8 @@ class Metrics:
             self._routes[labels] = Route(self._tallies, self._histograms, labels)
         operation = None
         if endpoint in names.OPERATIONS:
-            model = (names.OPERATIONS[endpoint], names.PROVIDER, target)
+            provider = names.HOSTED if method == STAND_IN else names.PROVIDER
+            model = (names.OPERATIONS[endpoint], provider, target)
             operation = self._operations.get(model) or Operation(self._histograms, self._genai, model)
             self._operations[model] = operation
         return self._routes[labels], operation, self._tallies[names.DECISIONS].row((route,))

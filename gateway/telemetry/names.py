@@ -96,7 +96,7 @@ ERRORS: Final = (*_FAILURES, *(f"status:{status}" for status in _STATUSES))
 LABELS: Final[Mapping[str, str]] = {
     WORKLOAD: "Kind of work; `other` for a label that neither the built-in set nor the policy in force has.",
     BACKEND: "Name in the fleet; absent where the request reached none.",
-    METHOD: "Speculative method of the backend; `none` is the baseline.",
+    METHOD: "Speculative method of the backend; `none` is the baseline, `stand-in` a hosted model.",
     STATUS: "How the request ended: `ok`, `client_error`, `upstream_error`, `timeout`, `cancelled`, "
     "`rejected` or `truncated`.",
     POSITION: "Place of the draft token in its step, from 0.",
@@ -453,6 +453,8 @@ OPERATIONS: Final[Mapping[str, str]] = {
 
 PROVIDER: Final = "vllm"
 """Our value of ``gen_ai.provider.name``; the conventions predefine none for vLLM."""
+HOSTED: Final = "litellm"
+"""The same of stand-ins, whoever is behind them: spans have their names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -473,12 +475,10 @@ class Attribute:
 GEN_AI_OPERATION: Final = Attribute(
     "gen_ai.operation.name", "string", "`chat`, `text_completion`, `embeddings`, or the endpoint's name."
 )
-GEN_AI_PROVIDER: Final = Attribute("gen_ai.provider.name", "string", "Always `vllm`.")
-GEN_AI_MODEL: Final = Attribute(
-    "gen_ai.request.model",
-    "string",
+GEN_AI_PROVIDER: Final = Attribute("gen_ai.provider.name", "string", "`vllm`; `litellm` of a stand-in.")
+GEN_AI_MODEL: Final = Attribute("gen_ai.request.model", "string",
     "On spans as the client sent it if there is such a model, in metrics the target model.",
-)
+)  # fmt: skip
 GEN_AI_STREAM: Final = Attribute("gen_ai.request.stream", "boolean", "Whether a stream was asked for.")
 GEN_AI_MAX_TOKENS: Final = Attribute("gen_ai.request.max_tokens", "int", "Limit the client set.")
 GEN_AI_TEMPERATURE: Final = Attribute("gen_ai.request.temperature", "double", "As the client set it.")

@@ -174,7 +174,7 @@ class Telemetry:
             mismatches: Backend, and the share of its accepted tokens that no answer told of.
             restarts: How often each backend's server was started anew; grows.
         """
-        gauges.observe_acceptance(self._meter, self._backends, lengths, ages, mismatches, restarts)
+        gauges.observe_acceptance(self._meter, self._servers, lengths, ages, mismatches, restarts)
 
     def observe_draft_latency(self, usual: Callable[[], Iterable[tuple[str, Estimate]]]) -> None:
         """Show what drafting takes: by backend, at the batch it was most at. Call it once."""
@@ -252,14 +252,17 @@ class Telemetry:
             _log.warning("metrics were not sent to the end", exc_info=True)
 
     def _backends(self) -> list[Backend]:
-        return [state.backend for state in self._snapshot().states] if self._snapshot is not None else []
+        return [state.backend for state in self._snapshot().everybody] if self._snapshot is not None else []
+
+    def _servers(self) -> list[Backend]:
+        return [backend for backend in self._backends() if not backend.stands_in]
 
     def _backend(self, name: str) -> Backend | None:
         if self._snapshot is None:
             return None
         snapshot = self._snapshot()
         if snapshot.roster is not self._roster:
-            self._by_name = {state.backend.name: state.backend for state in snapshot.states}
+            self._by_name = {state.backend.name: state.backend for state in snapshot.everybody}
             self._roster = snapshot.roster
         return self._by_name.get(name)
 

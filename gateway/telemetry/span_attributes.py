@@ -211,8 +211,11 @@ def _tried(
 ) -> bytes:
     address = urlsplit(url)
     port = address.port or (443 if address.scheme == "https" else 80)
+    provider = names.PROVIDER
+    if address.scheme == names.HOSTED:  # which has no address of its own
+        provider, url = names.HOSTED, ""
     return _written({
-        names.GEN_AI_PROVIDER: names.PROVIDER,
+        names.GEN_AI_PROVIDER: provider,
         names.ROUTE_BACKEND: backend,
         names.ATTEMPT_NUMBER: number,
         names.ATTEMPT_PHASE: phase,

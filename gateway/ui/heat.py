@@ -116,4 +116,6 @@ def method(backend: dict[str, Any]) -> str:
     """What a backend speculates with, in a few letters."""
     if backend["method"] == "none":
         return "no draft"
+    if not backend["draft_tokens"]:
+        return str(backend["method"])
     return f"{backend['method']}, N {backend['draft_tokens']}"

@@ -123,7 +123,7 @@ class Page:
             ),
             parts.live("heat-part", heat.heat_map(found["cells"], backends, show)),
             parts.live("positions-part", parts.positions(found["positions"])),
-            parts.live("fleet-part", parts.fleet(backends)),
+            parts.live("fleet-part", parts.fleet([*backends, *status["fleet"].get("stand_ins", [])])),
             parts.live("policy-part", parts.policy(status["policy"])),
             parts.live("advice-part", parts.advice(status["learning"])),
         )

@@ -13,10 +13,11 @@ from starlette.requests import ClientDisconnect
 
 from gateway.core.classes import service_of
 from gateway.core.classify import classify
-from gateway.core.decide import decide
+from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import extract
 from gateway.core.identifiers import is_model
 from gateway.core.labels import without_suffix
+from gateway.core.stand_in import instead
 from gateway.policy.explain import explain
 from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_policy
@@ -129,10 +130,11 @@ class Control:
     async def readyz(self) -> PlainTextResponse:
         """At least one backend can take a request, at once or from the queue.
 
-        One that is full or asked for a pause counts: whoever may wait must not be turned away before.
+        One that is full or asked for a pause counts: whoever may wait must not be turned away before. So does
+        a stand-in: it is there for the time when no server is.
         """
         now = clock.monotonic()
-        ready = any(state.healthy and state.breaker.until <= now for state in self.fleet.snapshot.states)
+        ready = any(state.healthy and state.breaker.until <= now for state in self.fleet.snapshot.everybody)
         return PlainTextResponse("ready\n" if ready else "no backend is available\n", 200 if ready else 503)
 
     def metrics(self, request: Request) -> Response:
@@ -153,6 +155,7 @@ class Control:
             "fleet": {
                 "revision": snapshot.revision,
                 "backends": [backend_status(state, now) for state in snapshot.states],
+                "stand_ins": [backend_status(state, now) for state in snapshot.stand_ins],
             },
             "classifier": self.agreement.as_json(),
             "acceptance": self.acceptance.as_json(),
@@ -225,9 +228,10 @@ class Control:
         numbers = draw(request_id(headers.get(REQUEST_ID), list(headers.items())), self.seed)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, clock.monotonic())
-        decision = decide(
-            features, classification, snapshot, policy, numbers, clock.monotonic(), home, service
-        )
+        now = clock.monotonic()
+        decision = decide(features, classification, snapshot, policy, numbers, now, home, service)
+        if isinstance(decision, NoCandidate):
+            decision = instead(decision, features, policy, snapshot, now)
         reasons = self.classifier.reasons(asked, features, classification.label)
         return explain(features, classification, decision, policy, snapshot, reasons)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.core.failover import REFUSED, GiveUp, rule, unseen
 from gateway.core.features import GENERATING
+from gateway.core.fleet import STAND_IN
 from gateway.core.values import value
 from gateway.telemetry import trace_context
 from gateway.wire import body as bodies
@@ -46,6 +47,7 @@ class Execution:
         ask_usage: Ask the backend for usage, and take it out of what the client gets.
         tape: Takes down what is delivered where another backend may go on with it.
         repeatable: Whether the request may be sent again once a backend may have read it.
+        hosted: Asks the hosted models that stand in for servers.
     """
 
     exchange: Exchange
@@ -59,6 +61,7 @@ class Execution:
     ask_usage: bool
     tape: Tape | None
     repeatable: bool
+    hosted: Upstream
 
     @classmethod
     def of(
@@ -69,13 +72,16 @@ class Execution:
         request: tuple[RequestView, Features, bytes],
         fleet: Fleet,
         upstream: Upstream,
+        hosted: Upstream,
     ) -> Execution:
         """Prepare the attempts at a request, given as what was seen of it, its features and its body."""
         seen, features, body = request
         ask_usage = seen.stream and not seen.include_usage and seen.endpoint in USAGE_ON_REQUEST
         tape = Tape() if policy.resume.mode == "exact" and may_go_on(features, body) else None
         again = repeatable(exchange.method, seen.endpoint, body)
-        return cls(exchange, decision, policy, seen, body, features, fleet, upstream, ask_usage, tape, again)
+        return cls(
+            exchange, decision, policy, seen, body, features, fleet, upstream, ask_usage, tape, again, hosted
+        )
 
     async def run(self, alarms: Alarms, task: asyncio.Task[object]) -> None:
         """Make them in this task, with their limits in time among these alarms."""
@@ -95,18 +101,12 @@ class Execution:
         )
         refused: Trial | None = None
         while (self.repeatable or unseen(exchange.attempts)) and not isinstance(
-            backend := self.fleet.next_backend(
-                self.decision,
-                exchange.attempts,
-                delivered=client.delivered,
-                resumable=self._may_go_on(),
-                deadline=plan.deadline,
-            ),
+            backend := self._next(plan.deadline),
             GiveUp,
         ):
             span_id = exchange.new_span_id()
             splice: Splice | None = None
-            send: Send = self.upstream.send
+            send: Send = self.hosted.send if backend.method == STAND_IN else self.upstream.send
             if not (goes_on := client.delivered):
                 request = self._request(backend, span_id)
                 if self.tape is not None:
@@ -135,6 +135,16 @@ class Execution:
         if refused is not None and not client.delivered:
             exchange.trial = refused  # it says what is wrong with the request
         await self._give_up()
+
+    def _next(self, deadline: float) -> Backend | GiveUp:
+        """Where the request goes next: a server, or a hosted model in the place of those that failed."""
+        attempts, delivered = self.exchange.attempts, self.exchange.client.delivered
+        found = self.fleet.next_backend(
+            self.decision, attempts, delivered=delivered, resumable=self._may_go_on(), deadline=deadline
+        )
+        if isinstance(found, GiveUp) and self.fleet.snapshot.stand_ins and not delivered:
+            return self.fleet.stand_in(found, self.decision, attempts, self.features)
+        return found
 
     def _may_go_on(self) -> bool:
         """Whether what was delivered is known well enough for another backend to go on with it."""

@@ -39,6 +39,8 @@ def progress(exchanges: Iterable[Exchange], homes: Homes) -> Iterator[Progress]:
         trial, features = exchange.trial, exchange.features
         if trial is None or features is None or exchange.resumed or exchange.client.slow:
             continue
+        if trial.backend.stands_in:
+            continue
         reading = trial.reading
         first, last = reading.first_token_at, reading.last_token_at
         if first is None or last is None or features.n != 1 or exchange.endpoint not in STEPWISE:

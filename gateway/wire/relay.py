@@ -15,6 +15,7 @@ from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
 from gateway.core.labels import without_suffix
 from gateway.core.refusal import is_picky
+from gateway.core.stand_in import instead
 from gateway.runtime import clock
 from gateway.runtime.alarms import Alarms
 from gateway.runtime.queue import Picky
@@ -55,6 +56,7 @@ class Relay:
 
     Attributes:
         policy: Returns the policy in force; called once a request.
+        hosted: Asks the hosted models that stand in for servers.
         emit: Takes the finished record; must not block.
         admission: Counts the requests that are open.
         sessions: Tells what the answers before a request were.
@@ -71,6 +73,7 @@ class Relay:
     policy: Callable[[], Policy]
     classifier: Classifier
     upstream: Upstream
+    hosted: Upstream
     emit: Callable[[Record], None]
     admission: Admission
     sessions: Sessions
@@ -159,12 +162,14 @@ class Relay:
                     decision = await self._room(look, kind, limits, service.priority, until)
                 finally:  # whoever left waited, too
                     exchange.queued = clock.monotonic() - since
+            decision = self._settled(exchange, features, decision, policy)
             if isinstance(decision, NoCandidate):
                 await exchange.refuse(errors.refused(decision, features.model))
                 return
-            self.learning.decided(decision, classification.label)
             request = (seen, features, body)
-            execution = Execution.of(exchange, decision, policy, request, self.fleet, self.upstream)
+            execution = Execution.of(
+                exchange, decision, policy, request, self.fleet, self.upstream, self.hosted
+            )
             try:
                 await execution.run(self.alarms, task)
             except UneditableError as error:
@@ -201,6 +206,18 @@ class Relay:
             asked.append(Asked(view, features, settings, self.sessions.before(features.hints, started)))
         found = classify_all(asked, self.classifier)
         return [(one.features, label) for one, label in zip(asked, found, strict=True)]
+
+    def _settled(
+        self, exchange: Exchange, features: Features, decision: Decision | NoCandidate, policy: Policy
+    ) -> Decision | NoCandidate:
+        """What holds of a request that waits no more: where no server can take it, a hosted model may."""
+        if not isinstance(decision, NoCandidate):
+            self.learning.decided(decision, exchange.classification.label)
+            return decision
+        if (snapshot := self.fleet.snapshot).stand_ins:
+            decision = instead(decision, features, policy, snapshot, clock.monotonic())
+            exchange.decided(features, exchange.classification, decision, snapshot)
+        return decision
 
     def _must_wait(self, decision: Decision | NoCandidate, limits: Waiting, kind: Hashable) -> bool:
         """Whether a request goes to the end of the queue: for want of room, or because others look for it.

@@ -41,7 +41,7 @@ SECONDS = 20.0
 """How long anything may take before a test gives up waiting for it."""
 
 SERVER = Options(max_model_len=4096, speed=100.0)
-_URL = re.compile(r"(?<=url: )[^\s,}]+")
+_URL = re.compile(r"(?<=url: )(?!\"?litellm:)[^\s,}]+")
 
 
 def eventually(read: Callable[[], T], wanted: Callable[[T], bool], within: float = SECONDS) -> T:

@@ -13,7 +13,7 @@ from gateway.core.outcome import STATUSES, Attempt, Outcome, Speculation, Usage
 from gateway.core.plan import Plan
 from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Timeouts
 from gateway.core.predict import SAMPLED, Cell, ServerModel
-from gateway.runtime.learning import FleetAdvice
+from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.telemetry import names
 from gateway.telemetry.gauges import observe_export
 from gateway.telemetry.setup import setup

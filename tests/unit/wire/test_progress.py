@@ -15,7 +15,7 @@ READING = {"first_token_at": 10.5, "last_token_at": 12.0, "events": 40}
 
 def exchange(**given):
     reading = SimpleNamespace(**READING | given.pop("reading", {}))
-    trial = SimpleNamespace(backend=SimpleNamespace(name="a"), started=10.0, reading=reading)
+    trial = SimpleNamespace(backend=SimpleNamespace(name="a", stands_in=False), started=10.0, reading=reading)
     fields = {
         "trial": trial, "features": features(session="s"), "classification": classification(), "started": 9.0,
         "resumed": 0, "client": SimpleNamespace(slow=False), "endpoint": "chat", "request_id": "r", "attempts": [],
