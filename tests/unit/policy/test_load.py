@@ -73,10 +73,10 @@ def test_every_sample_names_its_schema_for_editors(name: str) -> None:
 
 def test_the_examples_of_the_reference_fit_each_other() -> None:
     text = (POLICIES.parent / "docs" / "policy.md").read_text(encoding="utf-8")
-    fleet, policy = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    loaded = load(fleet, policy)
-    assert isinstance(loaded, Loaded), loaded
-    assert loaded.warnings == ()
+    fleet, hosted, policy = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for loaded in (load(fleet, policy), load_fleet(hosted)):
+        assert isinstance(loaded, Loaded), loaded
+        assert loaded.warnings == ()
 
 
 def test_a_fleet_is_compiled_with_its_defaults() -> None:
