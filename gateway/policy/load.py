@@ -177,13 +177,14 @@ def _read_fleet(
     sections, more = check_list(BackendSection, data, "backends", source)
     problems += [*more, *check(FleetFile, data, source).problems, *fleet_problems(sections, source, env)]
     declared = [one.value for one in sections if one.value is not None]
-    names = None if len(declared) < len(sections) or not sections else frozenset(one.name for one in declared)
+    servers = frozenset(one.name for one in declared if not one.stands_in)
+    names = None if len(declared) < len(sections) or not sections else servers
     if _wrong(problems):
         return None, names, problems
     found = [build.backend(section, env or {}) for section in declared]
-    servers = tuple(one for one in found if not one.stands_in)
+    own = tuple(one for one in found if not one.stands_in)
     stand_ins = tuple(one for one in found if one.stands_in)
-    return build.Fleet(servers, build.revision(text), stand_ins), names, problems
+    return build.Fleet(own, build.revision(text), stand_ins), names, problems
 
 
 def _read_policy(

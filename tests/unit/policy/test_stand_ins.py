@@ -2,7 +2,7 @@ import pytest
 
 from gateway.core.fleet import STAND_IN
 from gateway.policy import stand_ins
-from gateway.policy.load import Invalid, Loaded, load_fleet
+from gateway.policy.load import Invalid, Loaded, load, load_fleet
 
 FLEET = """\
 version: 1
@@ -62,3 +62,12 @@ def test_that_litellm_is_missing_is_said_with_the_extra(monkeypatch: pytest.Monk
     (problem,) = found.problems
     assert "specroute[litellm]" in problem.right
     assert isinstance(told(), Loaded)  # a check for a gateway elsewhere
+
+
+def test_no_route_prefers_one() -> None:
+    policy = "version: 1\nroutes: [{name: all, prefer: [{name: h}, any]}]\n"
+    found = load(FLEET.format(url="litellm://openai/x", model="org/Tiny", more=""), policy)
+    assert isinstance(found, Invalid)
+    assert [(one.path, one.wrong) for one in found.problems] == [
+        ("routes[0].prefer[0].name", "there is no backend 'h'")
+    ]
