@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.breaker import Breaker
@@ -238,6 +238,21 @@ class Snapshot:
             return Snapshot(states, self.revision, self.roster, self.guide, self.stand_ins)
         others = (*self.stand_ins[:beside], state, *self.stand_ins[beside + 1 :])
         return Snapshot(states, self.revision, self.roster, self.guide, others)
+
+    def learnt(self, models: Mapping[str, ServerModel]) -> Snapshot:
+        """The fleet with what was learnt of backends, by name."""
+        states = tuple(
+            state if (model := models.get(state.backend.name)) is state.model else replace(state, model=model)
+            for state in self.states
+        )
+        return replace(self, states=states)
+
+    @property
+    def busy(self) -> float:
+        """Requests open on all backends that are well, as a share of their limits together."""
+        well = [state for state in self.states if state.healthy]
+        most = sum(state.backend.max_in_flight for state in well)
+        return sum(state.in_flight for state in well) / most if most else 1.0
 
     @property
     def everybody(self) -> tuple[BackendState, ...]:

@@ -72,11 +72,9 @@ class Fleet:
         self._tally = tally
         self._breaker, self._retries = BreakerSettings(), BudgetSettings()
         self._budget = Budget(self._retries.burst, now())
-        self._index: dict[str, int] = {}
-        self._in_flight: dict[str, int] = {}
+        self._index, self._in_flight = dict[str, int](), dict[str, int]()
         self.trips: Counter[tuple[str, str]] = Counter()
-        self.denied = 0
-        self._refusing: set[str] = set()
+        self.denied, self._refusing = 0, set[str]()
         self.on_count: Callable[[str, int], None] = lambda _name, _count: None
         self.queue = Queue(self._next_change, elders)
         self.snapshot = Snapshot.of((), revision)
@@ -92,17 +90,13 @@ class Fleet:
         states = [old.get(backend) or self._new(backend) for backend in (*backends, *stand_ins)]
         self._index = {state.backend.name: position for position, state in enumerate(states)}
         self._names = {hash(name): name for name in self._index}
-        found = Snapshot.of(states[: len(backends)], revision, states[len(backends) :])
-        self.snapshot = replace(found, guide=self.snapshot.guide)
+        first, guide = len(backends), self.snapshot.guide
+        self.snapshot = replace(Snapshot.of(states[:first], revision, states[first:]), guide=guide)
         self.queue.news()
 
     def learnt(self, models: Mapping[str, ServerModel]) -> None:
         """Put what was learnt of backends in force."""
-        states = tuple(
-            state if (model := models.get(state.backend.name)) is state.model else replace(state, model=model)
-            for state in self.snapshot.states
-        )
-        self.snapshot = replace(self.snapshot, states=states)
+        self.snapshot = self.snapshot.learnt(models)
 
     def guide(self, guide: Guide) -> None:
         """Put roles and what may be explored in force."""
@@ -122,9 +116,7 @@ class Fleet:
     @property
     def busy(self) -> float:
         """Requests open on all backends that are well, as a share of their limits together."""
-        well = [state for state in self.snapshot.states if state.healthy]
-        most = sum(state.backend.max_in_flight for state in well)
-        return sum(state.in_flight for state in well) / most if most else 1.0
+        return self.snapshot.busy
 
     def next_backend(
         self,
@@ -304,14 +296,22 @@ class Fleet:
         return stepped
 
     def _state(self, name: str) -> BackendState | None:
-        position = self._index.get(name)
-        return None if position is None else self.snapshot.at(position)
+        if (position := self._index.get(name)) is None:
+            return None
+        states = self.snapshot.states  # each request would pay for a call more
+        return states[position] if position < len(states) else self.snapshot.at(position)
 
     def _put(self, state: BackendState, **changes: Any) -> None:  # noqa: ANN401 - fields of a state
         self._publish(replace(state, **changes))
 
     def _publish(self, state: BackendState) -> None:
-        self.snapshot = self.snapshot.put(self._index[state.backend.name], state)
+        old, position = self.snapshot, self._index[state.backend.name]
+        if position >= len(old.states):
+            self.snapshot = old.put(position, state)
+            return
+        states = list(old.states)
+        states[position] = state
+        self.snapshot = Snapshot(tuple(states), old.revision, old.roster, old.guide, old.stand_ins)
 
 
 def _down(state: BackendState, reason: str) -> dict[str, Any]:

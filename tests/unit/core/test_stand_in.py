@@ -8,7 +8,17 @@ from gateway.core.failover import GiveUp
 from gateway.core.fleet import STAND_IN, BackendState, Snapshot
 from gateway.core.outcome import Attempt
 from gateway.core.stand_in import UNFIT, after, instead
-from tests.factories import TARGET, UNDRAWN, backend, classification, features, policy, route, state
+from tests.factories import (
+    SERVER_MODEL,
+    TARGET,
+    UNDRAWN,
+    backend,
+    classification,
+    features,
+    policy,
+    route,
+    state,
+)
 
 
 def hosted(name: str = "h", **given: object) -> BackendState:
@@ -163,3 +173,12 @@ def test_stand_ins_come_after_all_servers_and_change_apart_from_them() -> None:
         assert [changed.at(at).in_flight for at in range(4)] == [3 if at == place else 0 for at in range(4)]
         assert changed.roster is found.roster
     assert not found.roster.pool(TARGET).names[2:]
+
+
+def test_nothing_is_learnt_of_stand_ins_and_they_make_no_fleet_less_busy() -> None:
+    found = fleet(state("a", in_flight=128), beside=(hosted(),))
+    assert found.busy == 0.5
+    assert fleet().busy == 1.0
+    told = found.learnt({"a": SERVER_MODEL, "h": SERVER_MODEL})
+    assert [one.model for one in told.everybody] == [SERVER_MODEL, None]
+    assert told.learnt({"a": SERVER_MODEL}).states[0] is told.states[0]
