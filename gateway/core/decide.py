@@ -52,6 +52,7 @@ class Decision:
         service: Name of the service class.
         shadow: The backend that the learnt score would take, where that does not decide; "" otherwise.
         pays: Whether it would have gone to a baseline, had one been due for its workload.
+        seeks: Whether it is about a response that one server holds, and nobody knows which.
     """
 
     route: str
@@ -66,6 +67,7 @@ class Decision:
     service: str = DEFAULT.name
     shadow: str = ""
     pays: bool = False
+    seeks: bool = False
 
     @property
     def seconds(self) -> float:
@@ -243,6 +245,7 @@ def decide(  # noqa: PLR0913 - each is told by another part of the gateway
         service.name,
         shadow,
         owes and len(measured) > 0,
+        features.hints.previous is not None and features.hints.backend is None,
     )
 
 

@@ -90,6 +90,8 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
 """The rule by error class and phase."""
 
 
+_LACKED: Final = 404
+
 SOUGHT_AT: Final = 16
 """Most servers that are asked in turn for what one has: names that nobody knows must not cost more."""
 
@@ -126,13 +128,12 @@ class GiveUp:
     why: str
 
 
-def next_step(  # noqa: PLR0913 - each is told by another part of the gateway
+def next_step(
     decision: Decision,
     attempts: Sequence[Attempt],
     *,
     delivered: bool,
     resumable: bool = False,
-    seeks: bool = False,
     now: float,
     deadline: float,
     state: Callable[[str], BackendState | None],
@@ -146,8 +147,6 @@ def next_step(  # noqa: PLR0913 - each is told by another part of the gateway
         delivered: Whether any part of an answer reached the client.
         resumable: Whether another backend may go on with what was delivered. How often, the caller says: no
             count of failures or attempts made here ends it.
-        seeks: Whether the request is about something that one server has, whichever it is, and those have not
-            that were asked: any other may, replicas too.
         now: Monotonic seconds.
         deadline: Monotonic seconds at which the whole request must have ended.
         state: That of a backend by its name; None where the fleet has it no more.
@@ -159,6 +158,7 @@ def next_step(  # noqa: PLR0913 - each is told by another part of the gateway
         return GiveUp("not_retryable")
     if now >= deadline:
         return GiveUp("deadline")
+    seeks = sought(decision, attempts)
     if not delivered and len(attempts) >= (SOUGHT_AT if seeks else decision.max_attempts):
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
@@ -170,6 +170,14 @@ def next_step(  # noqa: PLR0913 - each is told by another part of the gateway
             costs = bool(attempts) and rule(attempts[-1]).costs
             return GiveUp("budget") if costs and not budget.allows else Try(name, costs)
     return GiveUp("exhausted")
+
+
+def sought(decision: Decision, attempts: Iterable[Attempt]) -> bool:
+    """Whether a request is about what one server has, whichever it is, and those have not that were asked.
+
+    Any other may have it, replicas too; and those that have not have done nothing, whatever was asked of them.
+    """
+    return decision.seeks and all(attempt.status == _LACKED for attempt in attempts)
 
 
 def unseen(attempts: Iterable[Attempt]) -> bool:

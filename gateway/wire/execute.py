@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.failover import REFUSED, GiveUp, rule, unseen
+from gateway.core.failover import REFUSED, GiveUp, rule, sought, unseen
 from gateway.core.features import GENERATING
 from gateway.core.fleet import STAND_IN
 from gateway.core.values import value
@@ -100,7 +100,7 @@ class Execution:
             task=task,
         )
         refused: Trial | None = None
-        while (self.repeatable or unseen(exchange.attempts)) and not isinstance(
+        while self._may_go_elsewhere and not isinstance(
             backend := self._next(plan.deadline),
             GiveUp,
         ):
@@ -135,6 +135,12 @@ class Execution:
         if refused is not None and not client.delivered:
             exchange.trial = refused  # it says what is wrong with the request
         await self._give_up()
+
+    @property
+    def _may_go_elsewhere(self) -> bool:
+        """Whether nothing is done twice by another attempt."""
+        attempts = self.exchange.attempts
+        return self.repeatable or unseen(attempts) or sought(self.decision, attempts)
 
     def _next(self, deadline: float) -> Backend | GiveUp:
         """Where the request goes next: a server, or a hosted model in the place of those that failed."""

@@ -19,7 +19,7 @@ from gateway.core.stand_in import instead
 from gateway.runtime import clock
 from gateway.runtime.alarms import Alarms
 from gateway.runtime.queue import Picky
-from gateway.wire import errors, forms, inbound
+from gateway.wire import errors, forms, holding, inbound
 from gateway.wire import headers as names
 from gateway.wire.body import UneditableError
 from gateway.wire.client import Client
@@ -136,6 +136,8 @@ class Relay:
         features, classification = await exchange.client.share(
             self._label, (asked, policy.classifier, exchange.started)
         )
+        roster, held = self.fleet.snapshot.roster, self.learning.homes.held
+        features = holding.bound(features, seen.path, policy, roster, held, self.running)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)

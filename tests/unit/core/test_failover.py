@@ -56,7 +56,6 @@ def step(
     *attempts: Attempt,
     delivered: bool = False,
     resumable: bool = False,
-    seeks: bool = False,
     now: float = 0.0,
     fleet: Mapping[str, BackendState] = FLEET,
     budget: Budget = PLENTY,
@@ -67,7 +66,6 @@ def step(
         attempts,
         delivered=delivered,
         resumable=resumable,
-        seeks=seeks,
         now=now,
         deadline=60.0,
         state=fleet.get,
@@ -286,9 +284,13 @@ def test_a_step_says_whether_it_takes_from_the_budget(failures: list[str], costs
 def test_what_one_server_has_all_are_asked_for_whatever_their_kind_and_the_usual_number() -> None:
     alike = {f"s{number}": state(f"s{number}") for number in range(20)}
     asked = plan(*alike, max_attempts=2)
+    seeking = replace(asked, seeks=True)
     without = [attempt(name, "status:404", 404, "done") for name in alike]
     assert step(asked, without[0], fleet=alike) == "gives up: exhausted"
-    assert step(asked, *without[:2], fleet=alike, seeks=True) == "s2"
-    assert step(asked, *without[:15], fleet=alike, seeks=True) == "s15"
-    assert step(asked, *without[:16], fleet=alike, seeks=True) == "gives up: attempts"
-    assert step(asked, *without[:2], fleet=alike, seeks=False) == "gives up: attempts"
+    assert step(seeking, fleet=alike) == "s0"
+    assert step(seeking, *without[:2], fleet=alike) == "s2"
+    assert step(seeking, *without[:15], fleet=alike) == "s15"
+    assert step(seeking, *without[:16], fleet=alike) == "gives up: attempts"
+    assert step(asked, *without[:2], fleet=alike) == "gives up: attempts"
+    broken = attempt("s1", "reset", 0, "sent")
+    assert step(seeking, without[0], broken, fleet=alike) == "gives up: attempts"
