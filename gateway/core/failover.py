@@ -175,7 +175,7 @@ def next_step(
 def sought(decision: Decision, attempts: Iterable[Attempt]) -> bool:
     """Whether a request is about what one server has, whichever it is, and those have not that were asked.
 
-    Any other may have it, replicas too; and those that have not have done nothing, whatever was asked of them.
+    Any other may have it, replicas too; those that have not have done nothing, whatever was asked of them.
     """
     return decision.seeks and all(attempt.status == _LACKED for attempt in attempts)
 

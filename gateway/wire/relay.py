@@ -136,8 +136,9 @@ class Relay:
         features, classification = await exchange.client.share(
             self._label, (asked, policy.classifier, exchange.started)
         )
-        roster, held = self.fleet.snapshot.roster, self.learning.homes.held
-        features = holding.bound(features, seen.path, policy, roster, held, self.running)
+        features = holding.bound(
+            features, seen.path, policy, self.fleet.snapshot.roster, self.learning.homes.held, self.running
+        )
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
