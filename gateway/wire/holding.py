@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from gateway.core.features import Features
     from gateway.core.policy import Policy
-    from gateway.core.roster import Roster
-    from gateway.runtime.holders import Holders
+    from gateway.runtime.fleet import Fleet
+    from gateway.runtime.homes import Homes
     from gateway.wire.exchange import Exchange
 
 _BEFORE: Final = "/v1/responses/"
@@ -24,8 +24,8 @@ def bound(
     features: Features,
     path: str,
     policy: Policy,
-    roster: Roster,
-    holders: Holders,
+    fleet: Fleet,
+    homes: Homes,
     running: Iterable[Exchange],
 ) -> Features:
     """The facts of a request, with the server that alone can serve it where it is about a response.
@@ -34,16 +34,16 @@ def bound(
         features: Facts of the request; the caller's choice of a server stays.
         path: As the client sent it, without the query.
         policy: Knows the model by its alias.
-        roster: The backends.
-        holders: Which of them holds which response.
+        fleet: The backends.
+        homes: Which of them holds which response.
         running: Requests under way, one of which may be about to give it.
     """
     if (response := _asked_for(features, path)) is None:  # as of nearly all
         return features
     hints = replace(features.hints, previous=response)
     if hints.backend is None:
-        holder = holders.of(response) or _giving(response, running)
-        if holder in roster.pool(policy.aliases.get(features.model, features.model)).names:
+        holder = homes.held.of(response) or _giving(response, running)
+        if holder in fleet.snapshot.roster.pool(policy.aliases.get(features.model, features.model)).names:
             hints = replace(hints, backend=holder, held=True)
     return replace(features, hints=hints)
 

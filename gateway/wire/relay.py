@@ -136,9 +136,7 @@ class Relay:
         features, classification = await exchange.client.share(
             self._label, (asked, policy.classifier, exchange.started)
         )
-        features = holding.bound(
-            features, seen.path, policy, self.fleet.snapshot.roster, self.learning.homes.held, self.running
-        )
+        features = holding.bound(features, seen.path, policy, self.fleet, self.learning.homes, self.running)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)

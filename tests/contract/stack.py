@@ -40,7 +40,7 @@ POLICIES = Path(__file__).parents[2] / "policies"
 SECONDS = 20.0
 """How long anything may take before a test gives up waiting for it."""
 
-SERVER = Options(max_model_len=4096, speed=100.0)
+SERVER = Options(max_model_len=4096, speed=100.0, store_responses=True)
 _URL = re.compile(r"(?<=url: )(?!\"?litellm:)[^\s,}]+")
 
 

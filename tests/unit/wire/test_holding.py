@@ -9,7 +9,7 @@ from gateway.core import reasons
 from gateway.core.decide import NoCandidate
 from gateway.core.fleet import Backend
 from tests.relaying import Bench
-from tests.scripted import answer
+from tests.scripted import answer, fails
 
 pytestmark = pytest.mark.usefixtures("piped")
 
@@ -115,6 +115,14 @@ async def test_one_that_nobody_has_is_not_there(method, path, body):
     client = await talk(bench, method, path, body)
     assert (client.status, said(client)) == (404, "resp_1 not found")
     assert sorted(bench.upstream.order) == ["a", "b"]
+
+
+@pytest.mark.parametrize("first", [fails("sent", "reset"), answer(b"busy", 503)])
+@pytest.mark.parametrize(("method", "path", "body"), ABOUT[4:])
+async def test_what_may_have_been_done_is_asked_of_nobody_else(method, path, body, first):
+    bench = Bench(a=[first], b=[])
+    await talk(bench, method, path, body)
+    assert bench.upstream.order == ["a"]
 
 
 async def test_what_another_model_holds_is_sought_among_the_own():

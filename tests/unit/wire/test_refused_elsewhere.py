@@ -187,7 +187,8 @@ async def test_paths_that_are_missing_somewhere_say_nothing_of_others():
 async def test_a_server_that_has_not_the_response_gone_on_from_refuses_no_kind_of_request():
     acts = [answer(NO, 404) for _ in range(TIMES)]
     one = bench(NGRAM, BASELINE, a=[*acts, answer()], c=[answer() for _ in range(9)])
-    for _ in range(TIMES):
-        await one.talk(b'{"model":"m","input":"hi","previous_response_id":"resp_1"}', path="/v1/responses")
+    for number in range(TIMES):
+        asked = b'{"model":"m","input":"hi","previous_response_id":"resp_%d"}' % number
+        await one.talk(asked, path="/v1/responses")
     await one.talk(b'{"model":"m","input":"hi"}', path="/v1/responses")
     assert one.upstream.order == [*["a", "c"] * TIMES, "a"]

@@ -13,7 +13,7 @@ CHANGING = [
     ("POST", "/v1/load_lora_adapter", {}),
     ("POST", "/sleep", {}),
     ("PUT", "/v1/x", {}),
-    ("DELETE", "/v1/responses/r1", {}),
+    ("DELETE", "/v1/files/f1", {}),
     ("POST", "/v1/responses", {"store": True}),
     ("POST", "/v1/responses", {"background": True}),
 ]
