@@ -16,16 +16,17 @@ from gateway.adapters import openai_form
 from gateway.adapters.openai_form import DONE, Refusal
 from gateway.runtime import tasks
 from gateway.wire import headers as names
+from gateway.wire.pulled import PulledResponse
 from gateway.wire.upstream import CLOSE_SECONDS, UpstreamError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from types import ModuleType
 
     from gateway.adapters.openai_form import Call
     from gateway.core.fleet import Backend
     from gateway.wire.headers import Headers
-    from gateway.wire.upstream import Shortcut, Sink, UpstreamRequest
+    from gateway.wire.upstream import UpstreamRequest
 
 _log = logging.getLogger(__name__)
 
@@ -45,13 +46,13 @@ class LiteLlmUpstream:
 
     def prepare(self, stand_ins: Sequence[Backend]) -> None:
         """Begin to import LiteLLM where a fleet has stand-ins, so that no request has to wait for it."""
-        if stand_ins and self._loading is None:
-            self._loading = tasks.spawn(asyncio.to_thread(_import), name="import LiteLLM")
+        if stand_ins:
+            self._library()
 
     async def send(self, request: UpstreamRequest, connect_timeout: float) -> LiteLlmResponse:
         """See :class:`~gateway.wire.upstream.Upstream`."""
         try:
-            library = await self._library()
+            library = await asyncio.shield(self._library())
         except ImportError as error:
             raise UpstreamError("sent", "protocol", f"LiteLLM cannot be imported: {error}") from error
         call = openai_form.call(request.url, request.body)
@@ -71,13 +72,13 @@ class LiteLlmUpstream:
     async def close(self) -> None:
         """See :class:`~gateway.wire.upstream.Upstream`. An import under way ends by itself."""
 
-    async def _library(self) -> ModuleType:
+    def _library(self) -> asyncio.Task[ModuleType]:
         if self._loading is None:
             self._loading = tasks.spawn(asyncio.to_thread(_import), name="import LiteLLM")
-        return await asyncio.shield(self._loading)
+        return self._loading
 
 
-class LiteLlmResponse:
+class LiteLlmResponse(PulledResponse):
     """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
 
     def __init__(
@@ -89,37 +90,15 @@ class LiteLlmResponse:
         stream: Any = None,  # noqa: ANN401 - LiteLLM's
         first: Any = None,  # noqa: ANN401 - LiteLLM's
     ) -> None:
-        self.status = status
-        self.headers = [*headers]
         self._whole = whole
         self._stream = stream
         self._first = first
-        self._body = self._read()
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        super().__init__(status, [*headers], self._read())
 
     @classmethod
     def of(cls, refusal: Refusal) -> LiteLlmResponse:
         """An answer that is an error."""
         return cls(refusal.status, refusal.headers, whole=refusal.body)
-
-    def body(self) -> AsyncIterator[bytes]:
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        return self._body
-
-    async def pipe(self, sink: Sink, shortcut: Shortcut | None = None) -> None:  # noqa: ARG002 - there is no framing
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        async for chunk in self._body:
-            sink(chunk)
-            await self._flowing.wait()
-
-    def pause(self) -> None:
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        self._flowing.clear()
-
-    def resume(self) -> None:
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        self._flowing.set()
 
     async def close(self) -> None:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""

@@ -163,7 +163,7 @@ def next_step(
         return GiveUp("attempts")
     tried = {attempt.backend for attempt in attempts}
     names: Iterable[str] = (one.backend for one in decision.candidates)
-    if not seeks and (refused := [one.backend for one in attempts if rule(one) is REFUSED]):
+    if attempts and not seeks and (refused := [one.backend for one in attempts if rule(one) is REFUSED]):
         names = _unlike(names, refused, state)
     for name in names:
         if name not in tried and (known := state(name)) is not None and known.available(now):

@@ -72,9 +72,11 @@ class Fleet:
         self._tally = tally
         self._breaker, self._retries = BreakerSettings(), BudgetSettings()
         self._budget = Budget(self._retries.burst, now())
-        self._index, self._in_flight = dict[str, int](), dict[str, int]()
+        self._index: dict[str, int] = {}
+        self._in_flight: dict[str, int] = {}
         self.trips: Counter[tuple[str, str]] = Counter()
-        self.denied, self._refusing = 0, set[str]()
+        self.denied = 0
+        self._refusing: set[str] = set()
         self.on_count: Callable[[str, int], None] = lambda _name, _count: None
         self.queue = Queue(self._next_change, elders)
         self.snapshot = Snapshot.of((), revision)
@@ -296,22 +298,14 @@ class Fleet:
         return stepped
 
     def _state(self, name: str) -> BackendState | None:
-        if (position := self._index.get(name)) is None:
-            return None
-        states = self.snapshot.states  # each request would pay for a call more
-        return states[position] if position < len(states) else self.snapshot.at(position)
+        position = self._index.get(name)
+        return None if position is None else self.snapshot.at(position)
 
     def _put(self, state: BackendState, **changes: Any) -> None:  # noqa: ANN401 - fields of a state
         self._publish(replace(state, **changes))
 
     def _publish(self, state: BackendState) -> None:
-        old, position = self.snapshot, self._index[state.backend.name]
-        if position >= len(old.states):
-            self.snapshot = old.put(position, state)
-            return
-        states = list(old.states)
-        states[position] = state
-        self.snapshot = Snapshot(tuple(states), old.revision, old.roster, old.guide, old.stand_ins)
+        self.snapshot = self.snapshot.put(self._index[state.backend.name], state)
 
 
 def _down(state: BackendState, reason: str) -> dict[str, Any]:

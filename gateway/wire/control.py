@@ -22,7 +22,7 @@ from gateway.policy.explain import explain
 from gateway.policy.learned import dump
 from gateway.policy.load import Invalid, load_policy
 from gateway.runtime import clock
-from gateway.wire import errors, inbound
+from gateway.wire import errors, holding, inbound
 from gateway.wire.endpoints import path_of
 from gateway.wire.exchange import CLIENT_CLOSED
 from gateway.wire.headers import REQUEST_ID
@@ -225,6 +225,7 @@ class Control:
         features = extract(asked)
         before = self.sessions.before(features.hints, clock.monotonic())
         classification = classify(asked, features, policy.classifier, self.classifier, before)
+        features = holding.bound(features, asked.path, policy, self.fleet, self.learning.homes, ())
         numbers = draw(request_id(headers.get(REQUEST_ID), list(headers.items())), self.seed)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
         home = self.learning.homes.of(features.hints, clock.monotonic())

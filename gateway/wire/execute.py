@@ -100,10 +100,7 @@ class Execution:
             task=task,
         )
         refused: Trial | None = None
-        while self._may_go_elsewhere and not isinstance(
-            backend := self._next(plan.deadline),
-            GiveUp,
-        ):
+        while self._may_go_elsewhere and not isinstance(backend := self._next(plan.deadline), GiveUp):
             span_id = exchange.new_span_id()
             splice: Splice | None = None
             send: Send = self.hosted.send if backend.method == STAND_IN else self.upstream.send

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
@@ -14,14 +13,14 @@ from yarl import URL
 from gateway.runtime import tasks
 from gateway.wire.lean.request import split
 from gateway.wire.lean.response import HEAD_LIMIT
+from gateway.wire.pulled import PulledResponse
 from gateway.wire.upstream import CLOSE_SECONDS, KEEPALIVE_SECONDS, UpstreamError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator
 
-    from gateway.wire.headers import Headers
-    from gateway.wire.upstream import Shortcut, Sink, UpstreamRequest
+    from gateway.wire.upstream import UpstreamRequest
 
 
 _SENDING: Final[ContextVar[UpstreamRequest]] = ContextVar("sending")
@@ -67,34 +66,13 @@ class HttpxUpstream:
         )
 
 
-class HttpxResponse:
+class HttpxResponse(PulledResponse):
     """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
-        self._body = self._read()
-        self._flowing = asyncio.Event()
-        self._flowing.set()
-        self.status = response.status_code
-        self.headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
-
-    def body(self) -> AsyncIterator[bytes]:
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        return self._body
-
-    async def pipe(self, sink: Sink, shortcut: Shortcut | None = None) -> None:  # noqa: ARG002 - no framing is seen
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        async for chunk in self._body:
-            sink(chunk)
-            await self._flowing.wait()
-
-    def pause(self) -> None:
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        self._flowing.clear()
-
-    def resume(self) -> None:
-        """See :class:`~gateway.wire.upstream.UpstreamResponse`."""
-        self._flowing.set()
+        headers = [(name.lower(), value) for name, value in response.headers.raw]
+        super().__init__(response.status_code, headers, self._read())
 
     async def close(self) -> None:
         """See :class:`~gateway.wire.upstream.UpstreamResponse`."""

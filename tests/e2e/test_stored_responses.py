@@ -1,5 +1,6 @@
 """A conversation by ``previous_response_id`` stays with the server that holds it, whichever process is asked."""
 
+import aiohttp
 import openai
 import pytest
 
@@ -45,6 +46,17 @@ async def turn(url, previous=None, *, stream=False):
         return found, raw.headers["x-specroute-backend"]
 
 
+async def explained(url, previous):
+    """Where the gateway says that a question would go now, and why."""
+    asked = {"model": SMALL["model"], "input": "And then?", "previous_response_id": previous}
+    async with (
+        aiohttp.ClientSession(url) as session,
+        session.post("/-/decide", params={"endpoint": "responses"}, json=asked) as answer,
+    ):
+        found = await answer.json()
+        return found["backend"], found["reason"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_conversation_of_many_turns_stays(tmp_path, servers, stream):
     async with workers(tmp_path, [one.url for one in servers], fleet=FLEET, policy=POLICY) as (_, url):
@@ -55,6 +67,7 @@ async def test_a_conversation_of_many_turns_stays(tmp_path, servers, stream):
                 response, backend = await turn(url, before.id, stream=stream)
                 assert backend == home
                 assert response.usage.input_tokens > before.usage.input_tokens
+            assert await explained(url, response.id) == (home, "holder")
             async with fresh(url) as client:
                 raw = await client.responses.with_raw_response.retrieve(response.id)
                 assert raw.headers["x-specroute-backend"] == home
