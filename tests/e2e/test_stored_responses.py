@@ -40,9 +40,9 @@ async def turn(url, previous=None, *, stream=False):
         )
         found = raw.parse()
         if stream:
-            async for event in found:
-                if event.type == "response.completed":
-                    return event.response, raw.headers["x-specroute-backend"]
+            *_, last = [event async for event in found]
+            assert last.type == "response.completed"
+            found = last.response
         return found, raw.headers["x-specroute-backend"]
 
 
