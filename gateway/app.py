@@ -312,6 +312,6 @@ async def _end(name: str, closing: Coroutine[Any, Any, None]) -> None:
     await tasks.bounded(closing, within=STEP_SECONDS, name=f"close {name}")
 
 
-def _explained(routes: control.Control, body: bytes) -> Explanation | str:
-    found = routes.explained("chat", "", body, {})
+async def _explained(routes: control.Control, body: bytes) -> Explanation | str:
+    found = await routes.explained("chat", "", body, {})
     return found.message if isinstance(found, Problem) else found

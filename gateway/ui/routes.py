@@ -16,7 +16,7 @@ from gateway.ui.board import WINDOWS
 from gateway.ui.markup import join, tag
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from gateway.policy.explain import Explanation
     from gateway.ui.board import Board
@@ -67,7 +67,7 @@ class Page:
     board: Board
     decisions: Decisions
     status: Callable[[], dict[str, Any]]
-    explained: Callable[[bytes], Explanation | str]
+    explained: Callable[[bytes], Awaitable[Explanation | str]]
     models: Callable[[], list[str]]
     body_limit: int
     workers: int = 1
@@ -144,7 +144,7 @@ class Page:
             if len(body) > self.body_limit:
                 return HTMLResponse(parts.mistake("This is more than a request may have."), headers=HEADERS)
         form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-        found = self.explained(_request(form.get("request", [""])[0], form.get("model", [""])[0]))
+        found = await self.explained(_request(form.get("request", [""])[0], form.get("model", [""])[0]))
         shown = parts.mistake(found) if isinstance(found, str) else parts.explanation(found)
         return HTMLResponse(shown, headers=HEADERS)
 

@@ -203,10 +203,10 @@ class Control:
         body = await self._body(request)
         if isinstance(body, errors.Problem):
             return _answer(body)
-        found = self.explained(endpoint, path, body, dict(request.headers.raw))
+        found = await self.explained(endpoint, path, body, dict(request.headers.raw))
         return _answer(found) if isinstance(found, errors.Problem) else JSONResponse(asdict(found))
 
-    def explained(
+    async def explained(
         self, endpoint: str, path: str, body: bytes, headers: Mapping[bytes, bytes]
     ) -> Explanation | errors.Problem:
         """What :meth:`decide` answers.
@@ -217,7 +217,7 @@ class Control:
             body: Of the request.
             headers: Of the request, by lower-cased name.
         """
-        seen = inbound.view(endpoint, body, headers, path or path_of(endpoint))
+        seen, _ = await inbound.received(endpoint, body, headers, path or path_of(endpoint))
         if isinstance(seen, inbound.Malformed):
             return errors.invalid(seen.message)
         policy, snapshot = self.configuration.config.policy, self.fleet.snapshot

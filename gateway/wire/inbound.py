@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -10,8 +9,9 @@ import msgspec
 
 from gateway.core.features import Hints, RequestView, Tool
 from gateway.runtime.foreign import UNREADABLE
-from gateway.wire import crowds, halves, turns
+from gateway.wire import crowds, turns
 from gateway.wire import headers as names
+from gateway.wire.mending import mended
 from gateway.wire.parameters import ABSENT, Parameters, given
 
 if TYPE_CHECKING:
@@ -222,22 +222,8 @@ def _temperature(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST_TEMPERATURE else None
 
 
-def _read(body: bytes) -> tuple[_Body, bytes]:
-    """The fields of a body, and the body itself, without halves of surrogate pairs where it held any.
-
-    Nor has it a mark of its byte order: Python's servers read what begins with one.
-
-    Raises what :data:`UNREADABLE` holds where it is no such body.
-    """
-    try:
-        return _fields(body), body
-    except UNREADABLE:
-        if (whole := halves.replaced(body.removeprefix(BOM_UTF8))) is body:
-            raise
-        return _fields(whole), whole
-
-
 def _fields(body: bytes) -> _Body:
+    """Raises what :data:`UNREADABLE` holds where it is no such body."""
     if not crowds.crowded(body):
         try:
             return _CHAT.decode(body)
@@ -266,27 +252,15 @@ def view(
         The view, or :class:`Malformed` where the body is not a JSON object or its model is not a string.
         Everything else that is strange is left out of the view, for the backend to judge.
     """
-    return received(endpoint, body, headers, path)[0]
-
-
-def received(
-    endpoint: str, body: bytes, headers: Mapping[bytes, bytes], path: str = ""
-) -> tuple[RequestView | Malformed, bytes]:
-    """What :func:`view` says, and the body to go on with; arguments as of that.
-
-    Returns:
-        The body is the one received, unless it holds halves of surrogate pairs, which no tokenizer takes:
-        then they are replaced in it, here and nowhere else; and a mark of its byte order is left out.
-    """
     try:
-        read, body = _read(body)
+        read = _fields(body)
     except msgspec.ValidationError:
-        return Malformed("the body must be a JSON object whose 'model' is a string"), body
+        return Malformed("the body must be a JSON object whose 'model' is a string")
     except UNREADABLE as error:
-        return Malformed(f"the body is not valid JSON: {error}"), body
+        return Malformed(f"the body is not valid JSON: {error}")
     metadata = _metadata(read.metadata)
     response_format = _response_format(read)
-    seen = RequestView(
+    return RequestView(
         endpoint=endpoint,
         model=read.model or "",
         path=path,
@@ -304,4 +278,18 @@ def received(
         metadata=metadata,
         headers=headers,
     )
+
+
+async def received(
+    endpoint: str, body: bytes, headers: Mapping[bytes, bytes], path: str = ""
+) -> tuple[RequestView | Malformed, bytes]:
+    """What :func:`view` says, and the body to go on with; arguments as of that.
+
+    Returns:
+        The body is the one received, unless only Python could read that: then it is :func:`mended`, here
+        and nowhere else.
+    """
+    seen = view(endpoint, body, headers, path)
+    if isinstance(seen, Malformed) and (whole := await mended(body)) is not body:
+        return view(endpoint, whole, headers, path), whole
     return seen, body

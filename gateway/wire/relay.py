@@ -127,7 +127,7 @@ class Relay:
         return None if exchange.client.gone else body
 
     async def _serve(self, exchange: Exchange, body: bytes) -> None:
-        seen, body = _received(exchange, body)
+        seen, body = await _received(exchange, body)
         if isinstance(seen, inbound.Malformed):
             await exchange.refuse(errors.invalid(seen.message))
             return
@@ -305,7 +305,7 @@ async def _while_client_stays(
         end_of_watch()
 
 
-def _received(exchange: Exchange, body: bytes) -> tuple[RequestView | inbound.Malformed, bytes]:
+async def _received(exchange: Exchange, body: bytes) -> tuple[RequestView | inbound.Malformed, bytes]:
     """What can be read of a request, and what is forwarded of it.
 
     A body that is no JSON is passed on unread, except where it must be read.
@@ -313,7 +313,7 @@ def _received(exchange: Exchange, body: bytes) -> tuple[RequestView | inbound.Ma
     headers, path = exchange.fields, exchange.target.partition("?")[0]
     content_type = headers.get(b"content-type", b"")
     if exchange.endpoint in GENERATING or names.media_type(content_type) == b"application/json":
-        seen, whole = inbound.received(exchange.endpoint, body, headers, path)
+        seen, whole = await inbound.received(exchange.endpoint, body, headers, path)
         if exchange.endpoint in GENERATING or not isinstance(seen, inbound.Malformed):
             return seen, whole
     return inbound.unread(exchange.endpoint, headers, path, forms.model(body, content_type)), body

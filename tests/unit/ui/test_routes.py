@@ -33,7 +33,7 @@ def asked() -> list[bytes]:
 
 @pytest.fixture
 def page(board: Board, asked: list[bytes]) -> Page:
-    def explained(body: bytes) -> str:
+    async def explained(body: bytes) -> str:
         asked.append(body)
         return "what was pasted is <no> request"
 

@@ -89,9 +89,22 @@ def test_reads_a_chat_request() -> None:
     )
 
 
-def test_a_mark_of_the_byte_order_is_left_out() -> None:
-    found, body = received("chat", b'\xef\xbb\xbf{"model": "m"}', {})
-    assert (found, body) == (RequestView(endpoint="chat", model="m"), b'{"model": "m"}')
+@pytest.mark.parametrize(
+    "encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+)
+async def test_a_body_in_whatever_unicode_goes_on_in_utf_8(encoding: str) -> None:
+    given = '{"model": "m", "messages": [{"role": "user", "content": "Grüß Gott 😀 \\ud83d"}]}'
+    assert json.loads(given.encode(encoding)) == json.loads(given), "as servers in Python read it"
+    found, body = await received("chat", given.encode(encoding), {})
+    assert body.decode() == given.replace("\\ud83d", "\\ufffd")
+    assert found == view("chat", body, {})
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe{", b"\xff\xfe\x00\xd8", b"\xef\xbb\xbf\xff"])
+async def test_what_is_no_unicode_goes_on_as_it_came(body: bytes) -> None:
+    found, same = await received("chat", body, {})
+    assert isinstance(found, Malformed)
+    assert same is body
 
 
 def test_an_empty_object_is_a_request() -> None:
