@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gateway.wire.pieces import BACKSLASH, piece_at
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,6 +25,7 @@ _COMMAS: Final = 100_000
 _SIGNS: Final = ((b"{", ITEMS, 2), (b'"', 2 * TEXTS, 1), (b",", _COMMAS, 2))
 """Signs, how many make a crowd, and the fewest bytes from one to the next."""
 
+_PIECE: Final = 2**16
 _FEW: Final = 32
 _SAMPLED_BYTES: Final = 2**16
 
@@ -31,7 +34,7 @@ _START: Final = re.compile(rb'\{\s*"(?:role|content|type|name|id|status|tool_cal
 
 _TRIES: Final = 64
 _TOOL_NAME: Final = re.compile(rb'"name"\s*:\s*"([^"\\]{1,64})"')
-_NUMBER: Final = re.compile(rb"\[[\s\[]*-?[0-9]")
+_NUMBER: Final = re.compile(rb"\[[\s\[]*+-?[0-9]")
 _OF_TEXTS: Final = re.compile(rb'\[\s*"')
 _TEXT_END: Final = re.compile(rb'"\s*,')
 _WHITE: Final = b" \t\r\n"
@@ -47,11 +50,20 @@ def crowded(array: bytes) -> bool:
     # Single bytes tell most arrays apart, and are counted fastest.
     if not any(_more_than(limit, sign, array, apart) for sign, limit, apart in _SIGNS):
         return False
-    quoted = array.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-    if quoted.count(b'"') > 2 * TEXTS:
-        return True
-    outside = b"".join(quoted.split(b'"')[::2])
-    return outside.count(b"{") > ITEMS or outside.count(b",") > _COMMAS
+    at = quotes = objects = commas = 0
+    while at < len(array):
+        piece = piece_at(array, at, _PIECE)
+        at += len(piece)
+        quoted = piece.replace(BACKSLASH, b"__").replace(b'\\"', b"__")
+        before, quotes = quotes, quotes + quoted.count(b'"')
+        if quotes > 2 * TEXTS:
+            return True
+        outside = b"".join(quoted.split(b'"')[before % 2 :: 2])
+        objects += outside.count(b"{")
+        commas += outside.count(b",")
+        if objects > ITEMS or commas > _COMMAS:
+            return True
+    return False
 
 
 def _more_than(limit: int, sign: bytes, array: bytes, apart: int) -> bool:

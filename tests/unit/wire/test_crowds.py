@@ -54,6 +54,16 @@ def test_long_texts_are_none(array: bytes) -> None:
     assert not crowds.crowded(array)
 
 
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("unit", ['"', "\\", '\\"', '"},{', "\\\\n,"])
+def test_what_stands_in_a_text_longer_than_is_looked_at_in_one_go_counts_for_nothing(
+    unit: str, before: int
+) -> None:
+    text = json.dumps("x" * before + unit * 150_000).encode()
+    assert not crowds.crowded(b"[%b,{}]" % text)
+    assert crowds.crowded(b"[%b,%b]" % (text, b",".join([b"{}"] * 6_000)))
+
+
 @pytest.mark.parametrize(
     ("array", "count"),
     [
