@@ -111,6 +111,7 @@ class RequestView:
         tool_choice: ``auto``, ``none``, ``required``, ``named``, or ``""`` when absent.
         metadata: Of the body's ``metadata``, the values that are text.
         headers: Of the request, by lower-cased name. They hold keys, so they are never shown.
+        kept: The server is asked to keep its response, which then outlives the connection.
     """
 
     endpoint: str
@@ -129,6 +130,7 @@ class RequestView:
     hints: Hints = field(default_factory=Hints)
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
     headers: Mapping[bytes, bytes] = field(default_factory=dict, hash=False, repr=False)
+    kept: bool = False
 
 
 @value(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Execution:
         seen, features, body = request
         ask_usage = seen.stream and not seen.include_usage and seen.endpoint in USAGE_ON_REQUEST
         tape = Tape() if policy.resume.mode == "exact" and may_go_on(features, body) else None
-        again = repeatable(exchange.method, seen.endpoint, body)
+        again = repeatable(exchange.method, seen.endpoint, kept=seen.kept)
         return cls(
             exchange, decision, policy, seen, body, features, fleet, upstream, ask_usage, tape, again, hosted
         )

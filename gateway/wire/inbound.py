@@ -87,6 +87,8 @@ class _Body(Parameters):
     text: msgspec.Raw = msgspec.Raw()
     metadata: msgspec.Raw = msgspec.Raw()
     previous_response_id: msgspec.Raw = msgspec.Raw()
+    store: msgspec.Raw = msgspec.Raw()
+    background: msgspec.Raw = msgspec.Raw()
 
 
 class _Chat(_Body):
@@ -159,7 +161,7 @@ def _hint(value: object) -> str | None:
     return text if text and text.isprintable() else None
 
 
-_UNASKED: Final = ABSENT | {b"false"}
+_NO: Final = ABSENT | {b"false"}
 _HINTING: Final = frozenset({names.WORKLOAD, names.BACKEND, names.SESSION, names.TENANT})
 _NO_HINTS: Final = Hints()
 
@@ -188,7 +190,7 @@ def _asks_usage(raw: msgspec.Raw) -> bool:
     if bytes(raw) in ABSENT:
         return False
     options = turns.decode(_STREAM_OPTIONS, raw, None)
-    return options is None or bytes(options.include_usage) not in _UNASKED
+    return options is None or bytes(options.include_usage) not in _NO
 
 
 def _plain(value: msgspec.Raw | _Plain) -> _Plain:
@@ -210,6 +212,11 @@ def _parameters(body: _Body, response_format: str) -> frozenset[str]:
     """Names of those that say something; responses have another place for one of them."""
     named = given(body)
     return named | {"response_format"} if body.text and response_format != "text" else named
+
+
+def _is_kept(body: _Body) -> bool:
+    """Whether a request for a response says that it outlives the connection; strange values may mean it."""
+    return not {bytes(body.store), bytes(body.background)} <= _NO
 
 
 def _max_tokens(body: _Body) -> int | None:
@@ -277,6 +284,7 @@ def view(
         hints=_hints(headers, metadata, _plain(read.previous_response_id)),
         metadata=metadata,
         headers=headers,
+        kept=endpoint == "responses" and _is_kept(read),
     )
 
 

@@ -64,6 +64,23 @@ def test_the_response_that_a_request_goes_on_from_is_a_hint(previous: str, hint:
     assert found.hints.previous == hint
 
 
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({}, False),
+        ({"store": False}, False),
+        ({"store": None, "background": False}, False),
+        ({"store": True}, True),
+        ({"store": 1}, True),
+        ({"store": {}}, True),
+        ({"background": True}, True),
+    ],
+)
+def test_a_response_is_kept_where_the_request_may_say_so(fields: dict[str, Any], kept: bool) -> None:
+    assert read(endpoint="responses", input="hi", **fields).kept is kept
+    assert not read(endpoint="chat", **fields).kept
+
+
 def test_reads_a_chat_request() -> None:
     found = read(
         model="m",
