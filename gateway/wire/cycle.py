@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import httptools
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from gateway.wire.heads import OLD
@@ -37,7 +36,7 @@ def begun(protocol: LimitedProtocol) -> RequestResponseCycle:
     """The cycle of the request whose head has just ended, with a pipe in the extensions of its scope."""
     parser, headers = protocol.parser, protocol.headers
     version = parser.get_http_version()
-    raw_path, query = _target(protocol.url)
+    raw_path, query = protocol.target
     path = raw_path.decode("ascii")
     extensions: dict[str, Any] = {}
     scope: HTTPScope = {
@@ -72,15 +71,6 @@ def begun(protocol: LimitedProtocol) -> RequestResponseCycle:
     )
     extensions[EXTENSION] = Pipe(protocol, cycle)
     return cycle
-
-
-def _target(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query of what the request line names."""
-    if url.startswith(b"/") and b"#" not in url:
-        path, _, query = url.partition(b"?")
-        return path, query
-    parsed = httptools.parse_url(url)
-    return parsed.path or b"/", parsed.query or b""
 
 
 def _asks_to_go_on(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -27,9 +27,11 @@ class HeadReader(HttpToolsProtocol):
 
     Attributes:
         refusal: What the client is told, or would be, where a head cannot be read.
+        target: Path and query of the last one.
     """
 
     refusal = refusals.UNREADABLE
+    target = (b"/", b"")
     _head_open = True
     _head_size = 0
     _progress = _repeating = False
@@ -94,3 +96,17 @@ class HeadReader(HttpToolsProtocol):
             if hosts > 1 or (hosts == 0 and self.parser.get_http_version() not in OLD):
                 self.refusal = refusals.HOSTS
                 raise ValueError("no host, or several")
+            self.target = _target(self.url)
+
+
+def _target(url: bytes) -> tuple[bytes, bytes]:
+    """Path and query of what the request line names.
+
+    Raises:
+        HttpParserInvalidURLError: It is neither a path nor a whole address.
+    """
+    if url.startswith(b"/") and b"#" not in url:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(url)
+    return parsed.path or b"/", parsed.query or b""

@@ -56,7 +56,11 @@ class HttpxUpstream:
             response = await self._transport.handle_async_request(outgoing)
         except (httpx.TransportError, aiohttp.ClientError) as error:
             raise _classify(error) from error
-        return HttpxResponse(response)
+        answer = HttpxResponse(response)
+        if fault := _fault(answer):
+            await answer.close()
+            raise UpstreamError("sent", "protocol", fault)
+        return answer
 
     async def close(self) -> None:
         """See :class:`~gateway.wire.upstream.Upstream`."""
@@ -85,6 +89,16 @@ class HttpxResponse(PulledResponse):
         except (httpx.TransportError, aiohttp.ClientError, RuntimeError) as error:
             # A pool closed while an answer is read makes aiohttp raise a RuntimeError.
             raise UpstreamError("headers", "reset", str(error)) from error
+
+
+def _fault(answer: HttpxResponse) -> str:
+    """What is wrong with an answer that aiohttp hands on."""
+    if answer.status < 200:
+        return f"status {answer.status} ends no request"
+    for name, value in answer.headers:
+        if name == b"transfer-encoding" and value.lower() != b"chunked":
+            return f"transfer encoding {value!r} was not asked for"
+    return ""
 
 
 async def _tell(*_: object) -> None:

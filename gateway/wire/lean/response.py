@@ -269,6 +269,8 @@ class LeanResponse:
         """Status and headers are here, or those of an interim answer."""
         status = self._parser.get_status_code()
         if status < 200:
+            if status < 100:
+                raise httptools.HttpParserError(f"no status: {status}")
             self.headers.clear()
             return
         self.status = status

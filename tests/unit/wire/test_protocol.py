@@ -226,6 +226,30 @@ async def test_a_target_may_be_a_whole_address(target, path, query):
     assert (app.scopes[0]["raw_path"], app.scopes[0]["query_string"]) == (path, query)
 
 
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET http://h:99999/x HTTP/1.1",
+        b"GET http://h:x/ HTTP/1.1",
+        b"CONNECT h:80 HTTP/1.1",
+        b"CONNECT h HTTP/1.1",
+    ],
+)
+async def test_a_target_that_names_no_path_is_refused_in_words(line, before):
+    async with serving(Quick) as (app, _, port):
+        reader, writer = await connected(port)
+        for _ in range(before):
+            writer.write(GET + b"\r\n")
+            await reader.readuntil(b"ok")
+        writer.write(line + b"\r\nhost: h\r\n\r\n")
+        async with asyncio.timeout(SECONDS):
+            status, error = problem(await reader.read())
+        writer.close()
+    assert (status, error["type"]) == (400, "invalid_request_error")
+    assert len(app.scopes) == before
+
+
 @pytest.mark.parametrize(
     "coding",
     [
