@@ -28,6 +28,8 @@ _SIGNS: Final = ((b"{", ITEMS, 2), (b'"', 2 * TEXTS, 1), (b",", _COMMAS, 2))
 _PIECE: Final = 2**16
 _FEW: Final = 32
 _SAMPLED_BYTES: Final = 2**16
+_TEXT_BYTES: Final = 2**14
+"""The same of texts, which may be very short and are read one by one."""
 
 _START: Final = re.compile(rb'\{\s*"(?:role|content|type|name|id|status|tool_call)')
 """Where a message may begin, or a part of one."""
@@ -86,7 +88,7 @@ def first_texts(array: bytes) -> Iterator[bytes]:
 
     Only those that end with a whole text are JSON.
     """
-    head = array[:_SAMPLED_BYTES]
+    head = array[:_TEXT_BYTES]
     if _OF_TEXTS.match(head) is None:
         return
     for found in reversed(deque(_TEXT_END.finditer(head), _TRIES)):

@@ -556,6 +556,11 @@ def test_of_a_crowd_the_last_that_somebody_said_has_a_text(end: dict[str, str]) 
     assert asked[-1].text
 
 
+@pytest.mark.parametrize("field", ["prompt", "input"])
+def test_of_a_crowd_of_short_texts_a_few_thousand_are_read(field: str) -> None:
+    assert 1_000 < len(read(**{field: ["a"] * 150_000}).turns) < 5_000
+
+
 def test_metadata_beyond_any_meaning_is_not_read() -> None:
     assert read(metadata={str(at): "x" for at in range(10_000)}).metadata == {}
 
