@@ -78,13 +78,18 @@ class Answer:
         self._rest = b""
         self._done = False
 
-    def take(self, piece: bytes, now: float) -> None:
-        """Read what arrived."""
+    @property
+    def begun(self) -> bool:
+        """Whether its first token is here."""
+        return self._first is not None
+
+    def take(self, piece: bytes, now: float) -> bool:
+        """Read what arrived. Tells whether an event was in it, and not only what keeps a connection open."""
         *events, self._rest = (self._rest + piece.replace(b"\r\n", b"\n")).split(b"\n\n")
-        for event in events:
-            for line in event.split(b"\n"):
-                if line.startswith(b"data:"):
-                    self._event(line[5:].strip(), now)
+        data = [line[5:] for event in events for line in event.split(b"\n") if line.startswith(b"data:")]
+        for one in data:
+            self._event(one.strip(), now)
+        return bool(data)
 
     def _event(self, data: bytes, now: float) -> None:
         if data == _DONE:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import aiohttp
 
 from backends.sweep.answer import Answer
 from backends.sweep.model import GREEDY, SAMPLINGS, Round
+from backends.sweep.stall import DeadServerError, Watch
 from gateway.core.counters import Counters, between, parse_counters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from backends.sweep.model import Cell, Condition, Sample
     from backends.sweep.prompts import Prompt
@@ -25,10 +26,8 @@ IN_A_ROW: Final = 3
 _NO_END: Final = "no end"
 _AFTER_FAILURE: Final = 0.05
 """Seconds before a client goes on: a server that refuses at once is not to be flooded."""
-
-
-class DeadServerError(RuntimeError):
-    """The server stopped answering within a round; the text says how."""
+_COUNTERS: Final = aiohttp.ClientTimeout(total=10.0)
+"""Of a look at the server's counters, which it may well be measured without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,13 @@ class Limits:
 
     Attributes:
         max_tokens: Longest answer, unless the prompt asks for a shorter one.
-        timeout: Seconds that one request may take.
+        stall: Seconds without an event of any stream after which a server hangs, as
+            :class:`backends.sweep.stall.Watch` counts them.
+        timeout: Seconds that one request may take, while others get on.
     """
 
     max_tokens: int = 256
+    stall: float = 120.0
     timeout: float = 600.0
 
 
@@ -76,11 +78,14 @@ class Driver:
         """Ask for one short answer, so that nothing is compiled within a round. Gives the error, if any.
 
         Raises:
-            DeadServerError: It did not end in time: all clients of a round would wait as long.
+            DeadServerError: It hangs, or did not end in time: all clients of a round would wait as long.
         """
         prompt = self._prompts[condition.workload, condition.prompt][0]
         answer = Answer(_now())
-        await self._ask(url, self._body(model, prompt, condition, 8), answer)
+        watch = Watch(self._limits.stall)
+        await _until_one_ends(
+            watch.silence(), self._ask(url, self._body(model, prompt, condition, 8), answer, watch)
+        )
         if answer.error.startswith(_NO_END):
             raise DeadServerError(answer.error)
         return answer.error
@@ -108,37 +113,36 @@ class Driver:
             keep: Given each request when it is over.
 
         Raises:
-            DeadServerError: The server stopped answering.
+            DeadServerError: The server stopped answering, or hangs.
         """
         started = _now()
         before = await self._counters(url)
+        watch = Watch(self._limits.stall)
         work = _Work(self._prompts[cell.condition.workload, cell.condition.prompt], number, requests)
         shares = Random(number)  # noqa: S311 - not for secrets
-        loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(work.done.wait())]
-        for _ in range(cell.condition.concurrency):
-            client = self._client(url, model, cell, work, shares.random(), keep)
-            tasks.append(loop.create_task(client))
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for one in ended:
-            if isinstance(one, Exception):
-                raise one
+        clients = (
+            self._client(url, model, cell, work, shares.random(), keep, watch)
+            for _ in range(cell.condition.concurrency)
+        )
+        await _until_one_ends(work.done.wait(), watch.silence(), *clients)
         finished = Round(cell, number, _now() - started)
         return _counted(finished, before, await self._counters(url))
 
     async def _client(
-        self, url: str, model: str, cell: Cell, work: _Work, share: float, keep: Callable[[Sample], None]
-    ) -> Literal[True]:
+        self,
+        url: str,
+        model: str,
+        cell: Cell,
+        work: _Work,
+        share: float,
+        keep: Callable[[Sample], None],
+        watch: Watch,
+    ) -> NoReturn:
         failed = 0
         most = max(1, round(self._limits.max_tokens * share))
         for prompt, measured in work.next(first=True):
             answer = Answer(_now())
-            unanswered = await self._ask(url, self._body(model, prompt, cell.condition, most), answer)
+            unanswered = await self._ask(url, self._body(model, prompt, cell.condition, most), answer, watch)
             sample = answer.sample(cell, work.number, prompt.id, _now(), measured=measured)
             if cell.condition.sampling != GREEDY or most < self._limits.max_tokens:
                 sample = replace(sample, digest="")
@@ -164,19 +168,21 @@ class Driver:
             **SAMPLINGS[condition.sampling],
         }
 
-    async def _ask(self, url: str, body: Mapping[str, Any], answer: Answer) -> bool:
+    async def _ask(self, url: str, body: Mapping[str, Any], answer: Answer, watch: Watch) -> bool:
         """Make a request. Tells whether the server failed to answer it at all or to the end."""
         if self._session is None:
             raise AssertionError("the client is opened by entering")
         loop = asyncio.get_running_loop()
         try:
-            async with self._session.post(f"{url}/v1/chat/completions", json=body) as response:
-                if response.status != 200:
-                    said = (await response.read())[:300].decode(errors="replace")
-                    answer.error = f"status {response.status}: {said}"
-                    return response.status >= 500
-                async for piece in response.content.iter_any():
-                    answer.take(piece, loop.time())
+            with watch.over(answer):
+                async with self._session.post(f"{url}/v1/chat/completions", json=body) as response:
+                    if response.status != 200:
+                        said = (await response.read())[:300].decode(errors="replace")
+                        answer.error = f"status {response.status}: {said}"
+                        return response.status >= 500
+                    async for piece in response.content.iter_any():
+                        if answer.take(piece, loop.time()):
+                            watch.heard()
         except TimeoutError:
             answer.error = f"{_NO_END} after {self._limits.timeout:g} s"
             return True
@@ -189,7 +195,7 @@ class Driver:
         if self._session is None:
             raise AssertionError("the client is opened by entering")
         try:
-            async with self._session.get(f"{url}/metrics") as response:
+            async with self._session.get(f"{url}/metrics", timeout=_COUNTERS) as response:
                 return parse_counters(await response.read(), _now()) if response.status == 200 else None
         except (aiohttp.ClientError, TimeoutError):
             return None
@@ -221,6 +227,21 @@ class _Work:
         self._to_finish -= 1
         if not self._to_finish:
             self.done.set()
+
+
+async def _until_one_ends(*work: Coroutine[Any, Any, object]) -> None:
+    """Do several things at once until the first of them ends, end the others, and raise what one raised."""
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(one) for one in work]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for one in ended:
+        if isinstance(one, Exception):
+            raise one
 
 
 def _now() -> float:

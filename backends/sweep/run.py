@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from backends.sweep.drive import DeadServerError
 from backends.sweep.model import BASELINE, Cell, Round
 from backends.sweep.servers import NoServerError
+from backends.sweep.stall import DeadServerError, StalledServerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,6 +33,9 @@ DEATHS: Final = 2
 
 DEATHS_IN_A_ROW: Final = 4
 """Times that it may die without a round in between before all of its cells are given up."""
+
+_HANG: Final = DEATHS
+"""Deaths that a hang counts as: it takes minutes to tell, and comes again in the same place."""
 
 
 class NoBaselineError(RuntimeError):
@@ -189,6 +192,8 @@ class Sweep:
                     await self._round(measure, Cell(candidate, condition))
         except NoServerError as error:
             self._give_up(candidate, str(error))
+        except StalledServerError:
+            self._say(f"{candidate.label}: its server hung, and is left")
         except DeadServerError:
             self._say(f"{candidate.label}: its server died, and is started again")
         finally:
@@ -207,14 +212,15 @@ class Sweep:
             finished = await measure(cell, number, self.plan.settings.of_round(cell.condition), keep)
         except DeadServerError as error:
             self.log.broken(cell, number, str(error))
-            self._deaths[cell] += 1
-            self._in_a_row[cell.candidate] += 1
-            if (deaths := self._in_a_row[cell.candidate]) >= DEATHS_IN_A_ROW:
-                self._give_up(
-                    cell.candidate, f"its server died {deaths} times without a round in between: {error}"
-                )
+            hung = isinstance(error, StalledServerError)
+            self._deaths[cell] += _HANG if hung else 1
+            self._in_a_row[cell.candidate] += _HANG if hung else 1
+            if self._in_a_row[cell.candidate] >= DEATHS_IN_A_ROW:
+                how = "hung again," if hung else "died again and again"
+                self._give_up(cell.candidate, f"its server {how} without a round in between: {error}")
             elif self._deaths[cell] >= DEATHS:
-                self._give_up(cell, f"its server died {DEATHS} times: {error}")
+                how = "hung" if hung else f"died {DEATHS} times"
+                self._give_up(cell, f"its server {how}: {error}")
             raise
         del self._in_a_row[cell.candidate]
         self.log.round(finished)

@@ -13,7 +13,7 @@ from gateway.cli.files import read_text, refuse
 
 if TYPE_CHECKING:
     from backends.recipes import Recipe
-    from backends.sweep.model import Candidate, Condition
+    from backends.sweep.model import Condition
     from backends.sweep.prompts import Prompt
     from backends.sweep.setup import Setup
     from gateway.cli.evidence_files import Files
@@ -77,6 +77,14 @@ def sweep(
     lengths: Annotated[str, typer.Option(help="Prompt lengths: short, 8k, 32k.")] = "short",
     sampling: Annotated[Sampling, typer.Option(help="How tokens are drawn.")] = Sampling.GREEDY,
     max_tokens: Annotated[int, typer.Option(help="Longest answer.", min=16)] = 256,
+    stall: Annotated[
+        float,
+        typer.Option(
+            help="Seconds without a token of any answer after which a server hangs; a first one may take "
+            "three times as long.",
+            min=1,
+        ),
+    ] = 120.0,
     precision: Annotated[str, typer.Option(help="Half-width of an interval that is narrow enough.")] = "3%",
     requests: Annotated[int, typer.Option(help="Requests of a round at least.", min=8)] = 16,
     rounds: Annotated[int, typer.Option(help="Rounds of one cell at most.", min=1)] = 12,
@@ -124,7 +132,9 @@ def sweep(
     """
     _go_together(result, recipe, methods, fleet, simulate, launch=launch)
     if result:
-        _say(_imported(result, model, out, servers, mix, limit), as_json=as_json)
+        from gateway.cli.imported import imported
+
+        _say(imported(result, model, out, servers, mix, limit), as_json=as_json)
         return
     from backends.sweep.plan import Settings
     from backends.sweep.setup import SetupError, conditions, too_long
@@ -155,6 +165,7 @@ def sweep(
         prompts=_filled(texts, under) if not simulate else {},
         settings=Settings(options.share(precision), requests, rounds),
         max_tokens=max_tokens,
+        stall=stall,
         budget=options.seconds(budget),
         servers=servers,
         mix=options.mix(mix, dict.fromkeys([*texts, *(one.work.label for one in under)])),
@@ -253,50 +264,6 @@ def _filled(
 
     wanted = dict.fromkeys((one.workload, one.prompt) for one in under)
     return {(workload, length): filled(texts[workload], length) for workload, length in wanted}
-
-
-def _imported(
-    results: list[str], model: str, out: Path, servers: int, mix: str, limits: list[str]
-) -> Files | None:
-    """What follows from results of other benchmarks."""
-    from backends.sweep.imports import UnknownResultError, evidence, parse
-    from backends.sweep.model import Candidate
-    from gateway.cli.evidence_files import Fleet, folder, today, write
-    from gateway.policy.evidence import Machine
-
-    runs = []
-    for one in results:
-        what, _, file = one.partition("=")
-        label, _, workload = what.partition(":")
-        try:
-            who = _known(Candidate.of(label))
-            runs += [(who, workload, run) for run in parse(read_text(Path(file)))]
-        except UnknownResultError as error:
-            refuse(f"{file}: {error}")
-        except ValueError as error:
-            refuse(f"{one!r}: {error}; the whole is dflash-7:code=FILE")
-    target = model or runs[0][2].model
-    if not target or not all(workload for _, workload, _ in runs):
-        refuse("name the target with --model, and a workload for each file: dflash-7:code=FILE")
-    try:
-        found = evidence(runs, target, Machine(), today())
-    except UnknownResultError as error:
-        refuse(str(error))
-    names = dict.fromkeys(workload for _, workload, _ in runs)
-    kept = [options.limit(one, names) for one in limits]
-    wanted = Fleet(servers, options.mix(mix, names), {}, target, limits=kept)
-    folder(out)
-    return write(found, wanted, out)
-
-
-def _known(who: Candidate) -> Candidate:
-    """A configuration whose method there is: a policy with another one would not load."""
-    from backends.methods import methods
-    from gateway.policy.problems import suggest
-
-    if who.method not in methods():
-        raise ValueError(f"there is no method {who.method!r}, {suggest(who.method, methods(), 'methods')}")
-    return who
 
 
 def _say(files: Files | None, *, as_json: bool) -> None:

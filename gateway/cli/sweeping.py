@@ -7,7 +7,7 @@ import json
 import math
 import signal
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -54,6 +54,7 @@ class Asked:
 
     Attributes:
         prompts: By workload and prompt length.
+        stall: Seconds without an event of any stream after which a server hangs.
         budget: Seconds.
         servers: To plan a fleet for.
         mix: Shares of requests by workload or kind of work; None for equal ones.
@@ -67,6 +68,7 @@ class Asked:
     prompts: Mapping[tuple[str, str], Sequence[Prompt]]
     settings: Settings
     max_tokens: int
+    stall: float
     budget: float
     servers: int
     mix: Mapping[str, float] | None
@@ -211,7 +213,7 @@ async def _bench(asked: Asked, out: Path) -> AsyncIterator[tuple[Bench, Machine]
         hardware = _simulated_hardware(setup.target)
         yield VirtualBench(VirtualServers(setup.target)), Machine(hardware=hardware, simulated=True)
         return
-    async with Driver(asked.prompts, Limits(asked.max_tokens)) as driver:
+    async with Driver(asked.prompts, _limits(asked)) as driver:
         if setup.specs:
             where = await _machine(asked)
             logs = out / "logs"
@@ -232,6 +234,12 @@ async def _bench(asked: Asked, out: Path) -> AsyncIterator[tuple[Bench, Machine]
             return await here.exported(sources[candidate]) if candidate in sources else None
 
         yield RealBench(Given(setup.places), driver, memory), machine
+
+
+def _limits(asked: Asked) -> Limits:
+    # A long answer of a busy server takes long: a second a token is slower than anybody serves.
+    usual = Limits(asked.max_tokens, asked.stall)
+    return replace(usual, timeout=max(usual.timeout, asked.max_tokens))
 
 
 async def _memory_here(_: Candidate) -> float | None:

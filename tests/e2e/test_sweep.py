@@ -30,6 +30,7 @@ from backends.sweep.servers import Given, Place
 from gateway.policy.evidence import Machine, parse
 from tests.contract.stack import eventually
 from tests.e2e.test_sweep_interrupted import written
+from tests.raw_server import gone, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -50,8 +51,8 @@ class OtherTexts(Driver):
 
     wrong = ""
 
-    async def _ask(self, url, body, answer):
-        return await super()._ask(url, {**body, "seed": 5} if url == self.wrong else body, answer)
+    async def _ask(self, url, body, answer, watch):
+        return await super()._ask(url, {**body, "seed": 5} if url == self.wrong else body, answer, watch)
 
 
 def member(candidate: Candidate, *, speed: float = 20.0) -> Member:
@@ -100,7 +101,7 @@ async def sweeping(path: Path, members: Sequence[Member]) -> AsyncIterator[Swept
     texts = {(name, "short"): those for name, those in prompts.usual(["code", "math"]).items()}
     async with (
         run_fleet(members) as servers,
-        OtherTexts(texts, Limits(max_tokens=48, timeout=20.0)) as driver,
+        OtherTexts(texts, Limits(max_tokens=48, stall=2.0, timeout=20.0)) as driver,
     ):
         with log.Log(path) as file:
             file.begin({"target": TARGET})
@@ -170,6 +171,27 @@ async def test_a_server_that_dies_within_a_round_and_comes_back_is_measured_afte
         assert found.requests > 0
 
 
+async def test_a_server_that_hangs_within_a_round_is_left_and_the_others_are_measured(tmp_path: Path) -> None:
+    async with sweeping(tmp_path / "samples.jsonl", [member(BASELINE), member(DFLASH), member(MTP)]) as swept:
+        measure = swept.sweep.log.sample
+        tasks: list[asyncio.Task[None]] = []
+
+        def sample(one: Sample) -> None:
+            measure(one)
+            if one.cell.candidate == DFLASH and not tasks:
+                hang = swept.servers[DFLASH].kill("stall")
+                tasks.append(asyncio.get_running_loop().create_task(hang))
+
+        swept.sweep.log.sample = sample  # type: ignore[method-assign]
+        assert await swept.sweep.run()
+        await asyncio.gather(*tasks)
+        failures = swept.sweep.failures
+        assert failures.pop("dflash-7 code c4").startswith("its server hung: no ")
+        # It does not tell of its health any more either.
+        assert failures == {"dflash-7": f"{swept.servers[DFLASH].url} does not answer"}
+        assert {one.cell.candidate for one in swept.plan.results.cells()} == {BASELINE, MTP}
+
+
 async def test_without_a_baseline_there_is_no_sweep(tmp_path: Path) -> None:
     async with sweeping(tmp_path / "samples.jsonl", [member(DFLASH), member(MTP)]) as swept:
         with pytest.raises(NoBaselineError, match="no server of none was named"):
@@ -185,6 +207,43 @@ async def test_a_draft_that_says_something_else_is_measured_and_not_chosen(tmp_p
         (left_out,) = choice.excluded
         assert left_out.candidate == DFLASH
         assert "its draft changes what the model says" in left_out.why
+
+
+async def test_the_command_says_of_a_server_that_hangs_for_how_long_nothing_came(tmp_path: Path) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        if server.requests[-1][0].startswith(b"POST"):
+            await gone(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        return True
+
+    async with serving(script) as (server, url):
+        fleet = tmp_path / "fleet.yaml"
+        fleet.write_text(
+            f"""\
+version: 1
+backends:
+  - {{name: plain, url: "{url}", model: {TARGET}}}
+  - {{name: fast, url: "{url}", model: {TARGET}, method: dflash, draft_tokens: 7}}
+""",
+            encoding="utf-8",
+        )
+        command = (
+            sys.executable,
+            "-m",
+            "gateway.cli",
+            "sweep",
+            "--fleet",
+            fleet,
+            "--out",
+            tmp_path / "sweep",
+        )
+        done = await asyncio.create_subprocess_exec(
+            *command, "--workloads", "code,math", "--stall", "1", cwd=ROOT, stderr=asyncio.subprocess.PIPE
+        )
+        _, told = await done.communicate()
+    assert done.returncode == 1
+    why = "nothing can be compared: its server hung again, without a round in between: no first token for 3 s"
+    assert why in told.decode()
 
 
 def free_ports(number: int) -> list[int]:

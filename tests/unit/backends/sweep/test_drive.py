@@ -1,20 +1,59 @@
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
-from backends.sweep.drive import DeadServerError, Driver, Limits
+from backends.sweep.drive import Driver, Limits
+from backends.sweep.model import BASELINE, Cell, Condition
 from backends.sweep.prompts import Prompt
+from backends.sweep.stall import DeadServerError, StalledServerError
+from tests.raw_server import gone, serving
 from tests.unit.backends.sweep.making import CODE
 
+if TYPE_CHECKING:
+    import asyncio
 
-async def test_a_server_that_hangs_counts_as_dead_before_a_round_waits_for_it() -> None:
-    calls: list[asyncio.StreamWriter] = []
-    silent = await asyncio.start_server(lambda _, writer: calls.append(writer), "127.0.0.1", 0)
-    prompts = {("code", "short"): (Prompt("p", {"messages": []}),)}
-    async with silent, Driver(prompts, Limits(timeout=0.2)) as driver:
-        url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    from backends.sweep.model import Sample
+
+PROMPTS = {("code", "short"): (Prompt("p", {"messages": []}),)}
+BEGUN = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    b'data: {"choices": [{"delta": {"role": "assistant", "content": "a"}}]}\n\n'
+)
+NONE = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+
+
+async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await gone(reader)
+
+
+async def test_a_server_that_answers_nothing_hangs_before_a_round_waits_for_it() -> None:
+    async with serving(silent) as (server, url), Driver(PROMPTS, Limits(stall=0.1)) as driver:
+        with pytest.raises(StalledServerError, match=r"no first token for 0\.3 s, with 1 in flight"):
+            await driver.warm(url, "served", CODE)
+        assert len(server.requests) == 1
+
+
+async def test_a_server_that_hangs_within_its_answers_ends_the_round_with_all_its_requests() -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        if server.requests[-1][0].startswith(b"GET"):
+            writer.write(NONE)
+            return True
+        writer.write(BEGUN)
+        await gone(reader)
+        return False
+
+    kept: list[Sample] = []
+    cell = Cell(BASELINE, Condition("code", 3))
+    async with serving(script) as (server, url), Driver(PROMPTS, Limits(stall=0.3)) as driver:
+        with pytest.raises(StalledServerError, match=r"no token of any answer for 0\.3 s, with 3 in flight"):
+            await driver.round(url, "served", cell, 0, 8, kept.append)
+        await server.closed.wait()
+    assert kept == []
+
+
+async def test_a_request_that_does_not_end_in_time_counts_as_a_death_where_it_is_the_first() -> None:
+    async with serving(silent) as (_, url), Driver(PROMPTS, Limits(timeout=0.2)) as driver:
         with pytest.raises(DeadServerError, match=r"no end after 0\.2 s"):
             await driver.warm(url, "served", CODE)
-        calls[0].close()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends.sweep import log
-from backends.sweep.drive import DeadServerError
 from backends.sweep.model import BASELINE, Candidate, Cell, Condition
 from backends.sweep.plan import Family, Plan, Settings
 from backends.sweep.results import Results
 from backends.sweep.run import NoBaselineError, Sweep, VirtualBench
 from backends.sweep.servers import NoServerError
+from backends.sweep.stall import DeadServerError, StalledServerError
 from backends.sweep.virtual import VirtualServers
 from tests.unit.backends.sweep.making import CODE, measured_round
 
@@ -29,9 +29,14 @@ class Bench:
     """Servers of known speed, some of which die or are not there; each takes ten seconds to start."""
 
     def __init__(
-        self, *, dying: dict[Candidate, int] | None = None, missing: tuple[Candidate, ...] = ()
+        self,
+        *,
+        dying: dict[Candidate, int] | None = None,
+        missing: tuple[Candidate, ...] = (),
+        hanging: tuple[Cell, ...] = (),
     ) -> None:
         self.now = 0.0
+        self.hanging = hanging
         self.dying = dict(dying or {})
         self.missing = missing
         self.visits: list[Candidate] = []
@@ -54,6 +59,8 @@ class Bench:
                 spread=0.01,
             )
             keep(samples[0])
+            if cell in self.hanging:
+                raise StalledServerError("no first token for 360 s")
             if self.dying.get(cell.candidate, 0) > 0:
                 self.dying[cell.candidate] -= 1
                 raise DeadServerError("connection refused")
@@ -119,9 +126,48 @@ async def test_a_server_that_dies_in_cell_after_cell_is_given_up_for_all_of_them
         assert await sweep.run()
         assert (
             sweep.failures["mtp-3"]
-            == "its server died 4 times without a round in between: connection refused"
+            == "its server died again and again without a round in between: connection refused"
         )
     assert bench.visits.count(MTP) == 4
+
+
+async def test_a_cell_in_which_a_server_hangs_is_given_up_at_once_and_what_was_measured_is_kept(
+    tmp_path: Path,
+) -> None:
+    heavy = Condition("code", 32)
+    bench = Bench(hanging=(Cell(MTP, heavy),))
+    with swept(tmp_path / "log", bench) as (sweep, said):
+        sweep.plan.conditions = [CODE, heavy]
+        assert await sweep.run()
+    assert sweep.failures == {"mtp-3 code c32": "its server hung: no first token for 360 s"}
+    assert bench.visits == [BASELINE, MTP, Candidate("mtp", 4)]
+    assert "mtp-3: its server hung, and is left" in [one.doing for one in said]
+    best = [sweep.plan.best(one) for one in (CODE, heavy)]
+    assert [one[0] for one in best if one] == [MTP, Candidate("mtp", 4)]
+    # The next run tries it again, and measures nothing else anew.
+    read = log.read(tmp_path / "log")
+    assert read is not None
+    again = Bench()
+    with swept(tmp_path / "more", again) as (sweep, _):
+        sweep.plan.conditions = [CODE, heavy]
+        sweep.resume(read)
+        before = sweep.plan.results.total_rounds
+        assert await sweep.run()
+        assert {MTP} <= set(again.visits) <= {MTP, Candidate("mtp", 4)}
+        assert sweep.plan.results.get(Cell(MTP, heavy)) is not None
+        assert sweep.plan.results.total_rounds > before
+    assert sweep.failures == {}
+
+
+async def test_a_server_that_hangs_in_two_cells_running_is_given_up_for_all_of_them(tmp_path: Path) -> None:
+    under = [Condition(name, 8) for name in ("code", "math", "chat", "tool_use")]
+    bench = Bench(hanging=tuple(Cell(MTP, one) for one in under))
+    with swept(tmp_path / "log", bench) as (sweep, _):
+        sweep.plan.conditions = under
+        assert await sweep.run()
+    why = "its server hung again, without a round in between: no first token for 360 s"
+    assert sweep.failures["mtp-3"] == why
+    assert bench.visits.count(MTP) == 2
 
 
 async def test_a_server_that_cannot_be_had_is_said_and_the_others_are_measured(tmp_path: Path) -> None:
