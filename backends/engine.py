@@ -1,4 +1,4 @@
-"""Asks the vLLM of another environment, in a process of its own, what it is and whether it takes a config."""
+"""Asks the vLLM of another environment, in a process of its own, what it is and which flags it takes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from backends.checkpoint import UnreadableCheckpointError, find
 from backends.flags import Kind
 from backends.machine import Engine
 from backends.methods import methods
-from backends.preflight.finding import Finding
-from backends.render import arguments, speculative_config
+from backends.preflight.finding import Finding, unchecked
+from backends.render import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from backends.spec import LaunchSpec
 
@@ -31,7 +31,7 @@ HOW_TO_GET: Final = (
 
 _MARK: Final = "specroute:"
 _SCRIPT: Final = """
-import importlib.util, json, sys
+import importlib.util, json, os, sys
 from typing import Literal, get_args, get_origin
 asked = json.load(sys.stdin)
 import vllm
@@ -43,24 +43,40 @@ def flat(kind):
 def whole_parser():
     from vllm.utils.argparse_utils import FlexibleArgumentParser
     try:
-        from vllm.entrypoints.launchers.cli_args import make_arg_parser
+        from vllm.entrypoints.launchers import cli_args
     except ImportError:
-        from vllm.entrypoints.openai.cli_args import make_arg_parser
+        from vllm.entrypoints.openai import cli_args
     class Parser(FlexibleArgumentParser):
         def error(self, message):
             raise ValueError(message)
-    return make_arg_parser(Parser())
+    return cli_args.make_arg_parser(Parser()), cli_args.validate_parsed_serve_args
 def kind(action):
     negative = any(one.startswith("--no-") for one in action.option_strings) and action.nargs == 0
     return "switch" if negative else {0: "bare", "?": "optional"}.get(action.nargs, "value")
 try:
-    parser = whole_parser()
+    parser, validate = whole_parser()
     flags = {
         one[2:]: kind(action) for action in parser._actions for one in action.option_strings
         if one.startswith("--") and not (kind(action) == "switch" and one.startswith("--no-"))
     }
 except Exception:
     parser, flags = None, {}
+def drafting(args):
+    # As a server does before it loads anything.
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.usage.usage_lib import UsageContext
+    validate(args)
+    context = UsageContext.OPENAI_API_SERVER
+    engine = AsyncEngineArgs.from_cli_args(args).create_engine_config(usage_context=context)
+    config = engine.speculative_config
+    schedule = getattr(config, "num_speculative_tokens_per_batch_size", None)
+    if schedule is not None:
+        try:
+            from vllm.v1.spec_decode.dynamic import utils
+        except ImportError:
+            return config.method
+        utils.validate_and_normalize_dynamic_sd_schedule(schedule)
+    return config and config.method
 told = {
     "version": vllm.__version__,
     "flags": flags,
@@ -70,35 +86,28 @@ told = {
     "methods": sorted(set(flat(speculative.SpeculativeMethod))),
     "modules": [name for name in asked["modules"] if importlib.util.find_spec(name)],
     "refusals": {},
+    "unbuilt": {},
     "drafting": {},
 }
-targets = {}
-for name, one in asked["configs"].items():
-    try:
-        from vllm.config import ModelConfig, ParallelConfig
-        key = json.dumps([one["target"], one["model"]])
-        if key not in targets:
-            targets[key] = ModelConfig(model=one["target"], enforce_eager=True, **one["model"])
-        schedule = one["speculative"].get("num_speculative_tokens_per_batch_size")
-        if schedule is not None:
-            try:
-                from vllm.v1.spec_decode.dynamic import utils
-            except ImportError:
-                utils = None
-            if utils is not None:
-                utils.validate_and_normalize_dynamic_sd_schedule(schedule)
-        told["drafting"][name] = speculative.SpeculativeConfig(
-            **one["speculative"],
-            target_model_config=targets[key],
-            target_parallel_config=ParallelConfig(tensor_parallel_size=one["tensor_parallel"]),
-        ).method
-    except Exception as error:
-        told["refusals"][name] = str(error)
 for name, words in asked["commands"].items() if parser else ():
     try:
-        parser.parse_args(words)
+        args = parser.parse_args(words)
     except (Exception, SystemExit) as error:
         told["unparsed"][name] = str(error)
+        continue
+    if name not in asked["configs"]:
+        continue
+    before = dict(os.environ)
+    os.environ.update(asked["configs"][name])
+    try:
+        told["drafting"][name] = drafting(args)
+    except (ValueError, TypeError, AssertionError, NotImplementedError) as error:
+        told["refusals"][name] = str(error)
+    except Exception as error:
+        told["unbuilt"][name] = f"{type(error).__name__}: {error}"
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 print("specroute:" + json.dumps(told))
 """
 
@@ -112,17 +121,18 @@ class Answer:
     """What vLLM said.
 
     Attributes:
-        refusals: By server, why vLLM does not take its flags or its speculative config.
+        findings: Why vLLM does not take servers as they are, and of which it cannot tell.
     """
 
     engine: Engine
-    refusals: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
 
 
 async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
-    """Ask the vLLM behind an interpreter about itself, and about the flags and configs of servers.
+    """Ask the vLLM behind an interpreter about itself, and about the flags of servers.
 
-    A config is only asked about where both checkpoints are on this machine.
+    Whether flags go together is what the engine's configuration says that a server builds first; no weights
+    are loaded. It is only built where target and draft are on this machine.
 
     Args:
         python: Interpreter of vLLM's environment.
@@ -133,7 +143,7 @@ async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
     """
     question = {
         "modules": sorted({one.needs.module for one in methods().values() if one.needs}),
-        "configs": {spec.name: config for spec in specs if (config := _config(spec)) is not None},
+        "configs": {spec.name: dict(spec.env) for spec in specs if _takes(spec)},
         # Without the flags that are only written where vLLM has them.
         "commands": {
             spec.name: ["--model", spec.target, *arguments(spec, known=())]
@@ -151,52 +161,50 @@ async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
         flags={name: Kind(kind) for name, kind in told.get("flags", {}).items()},
         options=frozenset(told.get("options", ())),
     )
-    unparsed = (
-        Finding(
-            name, f"vLLM {engine.version} does not take its flags: {_short(text)}", "change what it names"
-        )
-        for name, text in told.get("unparsed", {}).items()
-    )
-    refused = (
-        Finding(name, f"vLLM {engine.version} refuses it: {_short(text)}", "change what it names")
-        for name, text in told["refusals"].items()
-    )
+    return Answer(engine, (*_refused(engine, specs, told), *_unasked(engine, specs, told)))
+
+
+def _refused(engine: Engine, specs: Sequence[LaunchSpec], told: Mapping[str, Any]) -> Iterator[Finding]:
+    vllm = f"vLLM {engine.version}"
+    for name, text in told.get("unparsed", {}).items():
+        yield Finding(name, f"{vllm} does not take its flags: {_short(text)}", "change what it names")
+    for name, text in told["refusals"].items():
+        yield Finding(name, f"{vllm} refuses it: {_short(text)}", "change what it names")
     drafts = told.get("drafting", {})
-    asked = {spec.name: spec.known.engine for spec in specs if spec.name in drafts}
-    others = (
-        Finding(
-            name,
-            f"vLLM {engine.version} takes its draft for one of {method}, in place of {engine_name}",
-            "name the method that the draft is for, or another draft",
+    for spec in specs:
+        method = drafts.get(spec.name)
+        if method is not None and method != spec.known.engine:
+            wrong = f"{vllm} takes its draft for one of {method}, in place of {spec.known.engine}"
+            yield Finding(spec.name, wrong, "name the method that the draft is for, or another draft")
+
+
+def _unasked(engine: Engine, specs: Sequence[LaunchSpec], told: Mapping[str, Any]) -> Iterator[Finding]:
+    """Servers of which it is not known whether their flags go together; of those alike the first."""
+    for name, text in told.get("unbuilt", {}).items():
+        wrong = f"vLLM {engine.version} could not tell whether its flags go together: {_short(text)}"
+        yield unchecked(name, wrong, "mend it, or look at the log of its first start")
+    answered = {
+        *told.get("unparsed", {}),
+        *told["refusals"],
+        *told.get("unbuilt", {}),
+        *told.get("drafting", {}),
+    }
+    if left := [spec.name for spec in specs if spec.method in methods() and spec.name not in answered]:
+        wrong = (
+            f"vLLM {engine.version} was not asked whether its flags go together: it reads what is not here"
         )
-        for name, engine_name in asked.items()
-        if (method := drafts[name]) != engine_name
-    )
-    return Answer(engine, (*unparsed, *refused, *others))
+        yield unchecked(left[0], wrong, "download target and draft, and write flags in launch.args")
 
 
-def _config(spec: LaunchSpec) -> dict[str, Any] | None:
-    """What SpeculativeConfig is to be asked; None where there is nothing that it could judge."""
-    if spec.method not in methods() or not spec.speculates:
-        return None
+def _takes(spec: LaunchSpec) -> bool:
+    """Whether vLLM can be asked for a server's whole configuration: all that it reads is on this machine."""
+    if spec.method not in methods() or "config" in spec.flags:
+        return False
     try:
         env = {**os.environ, **spec.env}
-        here = [find(name, env) is not None for name in (spec.target, spec.draft) if name]
+        return all(find(name, env) is not None for name in (spec.target, spec.draft) if name)
     except UnreadableCheckpointError:
-        return None
-    if not all(here):
-        return None
-    model = {
-        "max_model_len": spec.max_model_len,
-        "dtype": spec.flags.get("dtype"),
-        "trust_remote_code": spec.flags.get("trust-remote-code"),
-    }
-    return {
-        "target": spec.target,
-        "model": {key: value for key, value in model.items() if value is not None},
-        "speculative": speculative_config(spec),
-        "tensor_parallel": spec.tensor_parallel,
-    }
+        return False
 
 
 async def _run(python: str, question: str) -> str:
@@ -232,9 +240,9 @@ def _understood(python: str, out: str) -> dict[str, Any]:
 
 
 def _short(text: str) -> str:
-    """What pydantic's error says, without its frame."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = (
-        lines[1] if len(lines) > 1 and "validation error" in lines[0] else lines[0] if lines else "no reason"
-    )
-    return told.partition(" [type=")[0].removeprefix("Value error, ")
+    """What pydantic's error says, without its frame: of a field by its name, of the whole without one."""
+    lines = [line.strip().partition(" [type=")[0] for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and "validation error" in lines[0]:
+        named = lines[2:] and " " not in lines[1]
+        return (f"{lines[1]}: {lines[2]}" if named else lines[1]).removeprefix("Value error, ")
+    return lines[0] if lines else "no reason"

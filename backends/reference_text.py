@@ -32,8 +32,9 @@ specroute launch --fleet fleet.yaml --python /opt/vllm/bin/python --write runnin
 ```
 
 The check compares method, draft, N, parallelism, flags, GPUs and ports with what is known below, with the
-`config.json` of both checkpoints where they are on this machine, and with vLLM's own `SpeculativeConfig`
-where `--python` names an interpreter that has vLLM. `--print` writes `fleet`, `argv`, `compose` or
+`config.json` of both checkpoints where they are on this machine, and with what vLLM itself builds
+from its flags before it loads anything (its parser and `create_engine_config`) where `--python` names an
+interpreter that has vLLM; what could not be looked at is said. `--print` writes `fleet`, `argv`, `compose` or
 `kubernetes`. A run starts the servers in order, each on GPUs of its own and in a session of its own,
 restarts one that ends with a growing pause, looks every minute whether each still is what it should be, and
 stops them all with Ctrl-C. `--write` names the fleet file of a running gateway, which then takes the

@@ -235,11 +235,16 @@ def _findings_anywhere(specs: Sequence[LaunchSpec], platform: Platform, show: Pr
 
 def _findings(specs: Sequence[LaunchSpec], machine: Machine, answer: Answer | None) -> list[Finding]:
     from backends.preflight import preflight
+    from backends.preflight.finding import unchecked
 
     findings = preflight(specs, machine)
+    if answer is None:
+        wrong = "vLLM was not asked whether its flags go together"
+        findings.append(unchecked(specs[0].name, wrong, f"name its interpreter with --python or in {PYTHON}"))
+        return findings
     # What the preflight says better is not said again in vLLM's words.
     known = {one.server for one in findings if not one.warning}
-    return findings + [one for one in (answer.refusals if answer else ()) if one.server not in known]
+    return findings + [one for one in answer.findings if one.server not in known]
 
 
 def _report(findings: Sequence[Finding], *, as_json: bool) -> None:

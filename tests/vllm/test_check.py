@@ -53,6 +53,12 @@ REFUSED: Final[dict[str, dict[str, Any]]] = {
 }
 """What our checks refuse, and vLLM does too."""
 
+TOGETHER: Final[dict[str, dict[str, Any]]] = {
+    "balancer-without-its-number": {"args": {"data-parallel-hybrid-lb": True}},
+    "experts-on-a-cpu": {"args": {"enable-eplb": True}},
+}
+"""Flags that vLLM takes one by one and not together, or not here: it alone knows."""
+
 LET_PASS: Final[dict[str, dict[str, Any]]] = {
     "schedule-above-n": {"speculative": {SCHEDULE: [[1, 16, 9]]}},
     # vLLM takes the value for the name of the model.
@@ -77,11 +83,13 @@ async def test_vllm_and_our_checks_agree(vllm_python: Path, checkpoints: Path) -
     taken = variants(all_of_them["draft-model"], TAKEN, 21_000)
     refused = variants(all_of_them["draft-model"], REFUSED, 22_000)
     let_pass = variants(all_of_them["draft-model"], LET_PASS, 23_000)
-    answer = await engine.ask(str(vllm_python), [*taken, *refused, *let_pass])
-    told = {one.server: one.wrong for one in answer.refusals}
-    assert set(told) == set(REFUSED), told
+    together = variants(all_of_them["baseline"], TOGETHER, 24_000)
+    answer = await engine.ask(str(vllm_python), [*taken, *refused, *let_pass, *together])
+    told = {one.server: one.wrong for one in answer.findings if not one.warning}
+    assert set(told) == {*REFUSED, *TOGETHER}, told
+    assert [*map(str, answer.findings)] == [str(one) for one in answer.findings if not one.unchecked]
 
-    ours = preflight([*taken, *refused, *let_pass], Machine("cpu", answer.engine))
+    ours = preflight([*taken, *refused, *let_pass, *together], Machine("cpu", answer.engine))
     assert {one.server for one in ours if not one.warning} == {*REFUSED, *LET_PASS}, [*map(str, ours)]
 
     if answer.engine.version == LISTED_OF:

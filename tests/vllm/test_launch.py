@@ -55,7 +55,7 @@ async def test_vllm_takes_what_passes_our_checks_and_refuses_what_we_refuse(
     ours = preflight(placed, Machine("cpu", answer.engine))
     assert [str(one) for one in ours if one.wrong not in known] == []
     # What vLLM lets pass and should not: it does not compare N with DFlash's block.
-    assert {one.server for one in answer.refusals} == set(bad)
+    assert {one.server for one in answer.findings} == set(bad)
     wrong = {
         one.server: one.wrong for one in preflight([*named, past_the_block], Machine("cpu", answer.engine))
     }

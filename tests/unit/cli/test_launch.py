@@ -39,6 +39,10 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, arguments)
 
 
+UNASKED = (
+    "not checked: vLLM was not asked whether its flags go together; "
+    "name its interpreter with --python or in SPECROUTE_VLLM_PYTHON\n"
+)
 UNREAD = "has no config.json on this machine, so its {} not known; download it, or check where it lies\n"
 
 
@@ -48,19 +52,24 @@ def test_a_right_recipe_is_said_to_be_right_and_what_was_not_looked_at() -> None
     assert done.stderr == (
         f"qwen3.6-35b-a3b-none: not checked: the target Qwen/Qwen3.6-35B-A3B {UNREAD.format('layers, heads and context are')}"
         f"qwen3.6-35b-a3b-dflash-n7: not checked: the draft z-lab/Qwen3.6-35B-A3B-DFlash {UNREAD.format('fit to the target is')}"
+        f"qwen3.6-35b-a3b-none: {UNASKED}"
     )
     assert done.stdout == (
         "Right as far as could be checked for rocm: qwen3.6-35b-a3b-none, qwen3.6-35b-a3b-mtp-n6, "
         "qwen3.6-35b-a3b-dflash-n7 "
-        "(no vLLM here to ask, no GPU here to look at, what could not be checked is said above: 2)\n"
+        "(no vLLM here to ask, no GPU here to look at, what could not be checked is said above: 3)\n"
     )
 
 
 def test_a_fleet_that_could_be_read_is_right(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    done = run("--fleet", str(fleet(tmp_path, model=str(tmp_path))), "--check")
+    words = ("--fleet", str(fleet(tmp_path, model=str(tmp_path))), "--check")
+    done = run(*words, "--python", interpreter(tmp_path))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == "Right for rocm: base (no vLLM here to ask, no GPU here to look at)\n"
+    assert done.stdout == "Right for cpu: base (vLLM 0.33.0, no GPU here to look at)\n"
+    unasked = run(*words)
+    assert (unasked.exit_code, unasked.stderr) == (0, f"base: {UNASKED}")
+    assert unasked.stdout.startswith("Right as far as could be checked for rocm: base ")
 
 
 def test_a_wrong_fleet_is_told_what_is_wrong_first() -> None:
@@ -225,8 +234,9 @@ def test_anchors_stand_for_what_they_repeat(tmp_path: Path) -> None:
 PYTHON = """#!{python}
 import json, os, sys
 if sys.argv[1] == "-c":
-    json.load(sys.stdin)
+    drafting = dict.fromkeys(json.load(sys.stdin)["configs"])
     told = {{"version": "0.33.0", "platform": "cpu", "methods": ["ngram"], "modules": [], "refusals": {refusals}}}
+    told["drafting"] = drafting
     print("specroute:" + json.dumps(told))
 else:
     port = sys.argv[sys.argv.index("--port") + 1]
@@ -288,7 +298,8 @@ def test_a_fleet_runs_until_a_signal_and_is_handed_over(tmp_path: Path, number: 
                 process.send_signal(number)
         assert process.wait(60) == 0
     assert said[0].startswith("base: not checked: the target acme/tiny ")
-    assert said[1].startswith("base: starting: http://127.0.0.1:")
+    assert said[1].startswith("base: not checked: vLLM 0.33.0 was not asked whether its flags go together: ")
+    assert said[2].startswith("base: starting: http://127.0.0.1:")
     assert "base | loading tiny" in said
     assert any(line.startswith("base: ready: ") for line in said)
     assert said[-1].startswith("base: stopped: exit code")
