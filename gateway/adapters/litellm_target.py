@@ -55,7 +55,10 @@ class LiteLlmUpstream:
             library = await asyncio.shield(self._library())
         except ImportError as error:
             raise UpstreamError("sent", "protocol", f"LiteLLM cannot be imported: {error}") from error
-        call = openai_form.call(request.url, request.body)
+        try:
+            call = openai_form.call(request.url, request.body)
+        except openai_form.UnfitError as error:
+            return LiteLlmResponse.of(openai_form.unfit(str(error)))
         if call is None:
             raise UpstreamError("sent", "protocol", "a stand-in answers chat and text completions only")
         if lacking := call.lacking(library.get_supported_openai_params(model=call.model)):
@@ -168,8 +171,9 @@ def _key(headers: Headers) -> str | None:
 
 def _import() -> ModuleType:
     """LiteLLM, told to keep to itself."""
-    # Prices are shipped with it; it would fetch them at each import.
+    # Prices, and what Anthropic takes, are shipped with it; it would fetch them from elsewhere.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ["LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"] = "True"
     # Else it reads a file .env of the folder into the environment.
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     import litellm  # noqa: PLC0415 - seven seconds that only stand-ins need

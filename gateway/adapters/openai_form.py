@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from gateway.adapters.asked import FORMS, Chat
 from gateway.runtime.foreign import UNREADABLE
 from gateway.wire.errors import Problem
 
@@ -13,21 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from gateway.wire.headers import Headers
-
-_EITHER: Final = frozenset({
-    "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "n", "presence_penalty", "seed", "stop",
-    "stream", "stream_options", "temperature", "top_p", "user",
-})  # fmt: skip
-_FIELDS: Final = {
-    "/v1/chat/completions": _EITHER | {
-        "audio", "function_call", "functions", "max_completion_tokens", "messages", "modalities",
-        "parallel_tool_calls", "prediction", "reasoning_effort", "response_format", "safety_identifier",
-        "tool_choice", "tools", "top_logprobs", "web_search_options",
-    },
-    "/v1/completions": _EITHER | {"best_of", "echo", "prompt", "suffix"},
-}  # fmt: skip
-"""Fields that are passed on, by path. No other may be: the library takes addresses and keys as fields beside
-these, and a client that named an address of its own would be sent the provider's key."""
 
 _MATTER: Final = frozenset({
     "audio", "function_call", "functions", "logprobs", "modalities", "n", "response_format", "stop",
@@ -41,6 +27,9 @@ _REFUSED: Final = frozenset({400, 413, 422})
 _KEPT_NULL: Final = ("finish_reason", "logprobs")
 """Fields of a choice that are there, be it without a value."""
 
+_LONGEST_REASON: Final = 200
+"""Characters; a client might have the whole of its body come back."""
+
 DONE: Final = b"data: [DONE]\n\n"
 
 
@@ -48,19 +37,14 @@ class Call(NamedTuple):
     """What the library is asked.
 
     Attributes:
-        path: Of the endpoint.
+        chat: Whether it is a chat, not a text completion.
         model: Provider and model.
         fields: Those of the request that are passed on.
     """
 
-    path: str
+    chat: bool
     model: str
     fields: dict[str, Any]
-
-    @property
-    def chat(self) -> bool:
-        """Whether it is a chat, not a text completion."""
-        return "messages" in _FIELDS[self.path]
 
     @property
     def stream(self) -> bool:
@@ -83,23 +67,37 @@ class Call(NamedTuple):
         return [name for name in given if name not in supported]
 
 
+class UnfitError(ValueError):
+    """A request that no hosted model is asked; the message says why."""
+
+
 def call(url: str, body: bytes) -> Call | None:
-    """What a request asks for; None where it is none that can be passed on.
+    """What a request asks for; None where it is for another endpoint than hosted models have.
 
     Args:
         url: Scheme, provider, model, path and maybe a query.
         body: Of the request.
+
+    Raises:
+        UnfitError: It holds what may not be passed on, see :mod:`gateway.adapters.asked`.
     """
     address = url.partition("://")[2].partition("?")[0]
-    for path, names in _FIELDS.items():
+    for path, form in FORMS.items():
         if not address.endswith(path):
             continue
         try:
-            asked = msgspec.json.decode(body, type=dict[str, Any])
-        except UNREADABLE:
-            return None
-        return Call(path, address.removesuffix(path), {name: asked[name] for name in asked if name in names})
+            asked = msgspec.json.decode(body, type=form)
+        except UNREADABLE as error:
+            raise UnfitError(_why(str(error))) from None
+        return Call(form is Chat, address.removesuffix(path), msgspec.to_builtins(asked))
     return None
+
+
+def _why(told: str) -> str:
+    told = told[:_LONGEST_REASON]
+    return (
+        f"{told}; nothing is fetched by its address, so write it as a data: URL" if "^data:" in told else told
+    )
 
 
 def document(answer: Mapping[str, Any]) -> bytes:
@@ -175,6 +173,12 @@ def refusal(error: Exception) -> Refusal:
         )
     told = f"the stand-in's provider failed ({type(error).__name__}, status {status})"
     return _answer(Problem(status if status >= 500 else 502, told, "server_error", "upstream_error"))
+
+
+def unfit(why: str) -> Refusal:
+    """The answer to a request that no hosted model is asked (501): servers may take it when they are back."""
+    told = f"no server is available, and the stand-in cannot take this request: {why}"
+    return _answer(Problem(501, told, "invalid_request_error", "unsupported_by_stand_in"))
 
 
 def unsupported(names: Collection[str]) -> Refusal:

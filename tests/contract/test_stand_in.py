@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -140,6 +141,33 @@ def test_a_client_that_leaves_ends_the_stream_at_the_provider(stack: Stack, prov
         next(answer.iter_raw())
     stack.loop.run(provider.left.wait())
     assert eventually(lambda: _hosted(stack)["in_flight"], lambda count: count == 0) == 0
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "http://pictures.invalid/a.png"}},
+        {"type": "file", "file": {"file_id": "http://pictures.invalid/a.pdf"}},
+    ],
+)
+def test_no_address_of_a_client_is_looked_up(
+    stack: Stack, provider: Provider, part: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[object] = []
+    resolve = socket.getaddrinfo
+
+    def seen(host: object, *more: Any, **named: Any) -> Any:
+        looked_up.append(host)
+        return resolve(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", seen)
+    asked = {"model": "tiny", "messages": [{"role": "user", "content": [part]}]}
+    before = len(provider.asked)
+    answer = stack.http.post("/v1/chat/completions", json=asked)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (501, "unsupported_by_stand_in")
+    assert len(provider.asked) == before
+    assert "pictures.invalid" not in looked_up
+    assert _hosted(stack)["available"]
 
 
 def test_other_endpoints_answer_as_before(stack: Stack) -> None:

@@ -46,3 +46,11 @@ async def test_what_is_no_completion_is_not_passed_on(monkeypatch: pytest.Monkey
     monkeypatch.setattr(litellm_target, "_import", lambda: None)
     with pytest.raises(UpstreamError, match="completions only"):
         await LiteLlmUpstream().send(request("/v1/responses"), 1.0)
+
+
+async def test_what_may_not_be_passed_on_is_refused_before_the_library_sees_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(litellm_target, "_import", lambda: None)  # on which any call would fail
+    answer = await LiteLlmUpstream().send(request(), 1.0)
+    assert answer.status == 501

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.adapters import openai_form
+from gateway.adapters.openai_form import UnfitError
 
 CHAT = "litellm://bedrock/a.b/v1/chat/completions?x=1"
 
@@ -29,20 +30,101 @@ def test_only_fields_of_openais_own_are_passed_on() -> None:
     assert found.stream
 
 
+URL = "http://10.0.0.1/a.png"
+
+
+def said(*content: object, role: str = "user") -> list[object]:
+    return [{"role": role, "content": list(content)}]
+
+
+def part(kind: str, value: object) -> dict[str, object]:
+    return {"type": kind, kind: value}
+
+
+@pytest.mark.parametrize(
+    "fetched",
+    [
+        part("image_url", {"url": URL}),
+        part("image_url", URL),
+        part("image_url", {"url": "file:///etc/passwd"}),
+        part("image_url", {"url": "gs://bucket/a"}),
+        part("file", {"file_id": URL}),
+        part("file", {"file_data": URL}),
+        part("video_url", {"url": URL}),
+        part("audio_url", {"url": URL}),
+        {"type": "document", "source": {"type": "url", "url": URL}},
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_nothing_that_this_host_would_fetch_is_passed_on(fetched: object, role: str) -> None:
+    with pytest.raises(UnfitError):
+        call(messages=said(part("text", "what is this?"), fetched, role=role))
+
+
+def test_how_to_send_a_picture_is_told() -> None:
+    with pytest.raises(UnfitError, match="data: URL"):
+        call(messages=said(part("image_url", {"url": URL})))
+    found = openai_form.unfit("why")
+    assert found.status == 501
+    assert b"why" in found.body
+
+
+def test_what_is_there_with_its_address_is_passed_on() -> None:
+    content = [
+        part("text", "a"),
+        part("image_url", {"url": "data:image/png;base64,AA"}),
+        part("input_audio", {"data": "AA", "format": "wav"}),
+        part("file", {"file_data": "data:application/pdf;base64,AA", "filename": "a.pdf"}),
+    ]
+    assert call(messages=said(*content)).fields["messages"] == said(*content)
+
+
+def test_of_messages_only_fields_of_openais_own_are_passed_on() -> None:
+    called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    kept = [
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "content": "a", "tool_call_id": "c"},
+    ]
+    given = [one | {"images": [URL], "reasoning_content": "b", "cache_control": {}} for one in kept]
+    assert call(messages=given).fields["messages"] == kept
+
+
+@pytest.mark.parametrize("kind", ["mcp", "code_interpreter", "web_search_preview"])
+def test_only_functions_are_tools(kind: str) -> None:
+    with pytest.raises(UnfitError, match=kind):
+        call(messages=[], tools=[{"type": kind, "server_url": "litellm_proxy"}])
+
+
+@pytest.mark.parametrize("prompt", [[1, 2], [[1, 2]], ["a", "b"], [], None])
+def test_only_one_text_is_a_prompt(prompt: object) -> None:
+    body = json.dumps({"prompt": prompt}).encode()
+    with pytest.raises(UnfitError):
+        openai_form.call("litellm://openai/x/v1/completions", body)
+
+
+def test_what_is_told_is_short_whatever_was_sent() -> None:
+    with pytest.raises(UnfitError) as raised:
+        call(messages=said({"type": "x" * 10_000}))
+    assert len(str(raised.value)) < 300
+
+
 def test_a_text_completion_is_no_chat() -> None:
     found = openai_form.call("litellm://openai/x/v1/completions", b'{"prompt":"p","messages":[]}')
     assert (found.chat, found.stream, found.fields) == (False, False, {"prompt": "p"})
 
 
-@pytest.mark.parametrize(
-    ("url", "body"), [("litellm://openai/x/v1/responses", b"{}"), (CHAT, b"["), (CHAT, b"[]")]
-)
-def test_what_cannot_be_passed_on_is_no_call(url: str, body: bytes) -> None:
-    assert openai_form.call(url, body) is None
+@pytest.mark.parametrize("body", [b"[", b"[]", b"{}", b'{"messages":"hi"}', b'{"messages":[], "stop": 5}'])
+def test_what_is_no_request_is_not_passed_on(body: bytes) -> None:
+    with pytest.raises(UnfitError):
+        openai_form.call(CHAT, body)
+
+
+def test_other_endpoints_are_no_call() -> None:
+    assert openai_form.call("litellm://openai/x/v1/responses", b"{}") is None
 
 
 def test_what_matters_must_be_supported() -> None:
-    found = call(messages=[], tools=[{}], seed=1, n=None)
+    found = call(messages=[], tools=[{"type": "function", "function": {}}], seed=1, n=None)
     assert found.lacking(["messages"]) == ["tools"]
     assert found.lacking(["tools"]) == []
     assert found.lacking(None) == []
