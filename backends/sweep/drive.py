@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from backends.sweep.model import Cell, Condition, Sample
     from backends.sweep.prompts import Prompt
+    from backends.sweep.servers import Place
 
 IN_A_ROW: Final = 3
 """Requests that fail one after the other without an answer before a server counts as dead."""
@@ -74,7 +75,7 @@ class Driver:
         if self._session is not None:
             await self._session.close()
 
-    async def warm(self, url: str, model: str, condition: Condition) -> str:
+    async def warm(self, place: Place, condition: Condition) -> str:
         """Ask for one short answer, so that nothing is compiled within a round. Gives the error, if any.
 
         Raises:
@@ -84,7 +85,7 @@ class Driver:
         answer = Answer(_now())
         watch = Watch(self._limits.stall)
         await _until_one_ends(
-            watch.silence(), self._ask(url, self._body(model, prompt, condition, 8), answer, watch)
+            watch.silence(), self._ask(place, self._body(place.model, prompt, condition, 8), answer, watch)
         )
         if answer.error.startswith(_NO_END):
             raise DeadServerError(answer.error)
@@ -92,8 +93,7 @@ class Driver:
 
     async def round(
         self,
-        url: str,
-        model: str,
+        place: Place,
         cell: Cell,
         number: int,
         requests: int,
@@ -105,8 +105,7 @@ class Driver:
         The requests that then start count, until there are enough; others keep the load up until these end.
 
         Args:
-            url: Of the server.
-            model: What it answers to.
+            place: Of the server.
             cell: What is measured.
             number: Which round of the cell, from 0.
             requests: How many requests count.
@@ -116,22 +115,21 @@ class Driver:
             DeadServerError: The server stopped answering, or hangs.
         """
         started = _now()
-        before = await self._counters(url)
+        before = await self._counters(place.url)
         watch = Watch(self._limits.stall)
         work = _Work(self._prompts[cell.condition.workload, cell.condition.prompt], number, requests)
         shares = Random(number)  # noqa: S311 - not for secrets
         clients = (
-            self._client(url, model, cell, work, shares.random(), keep, watch)
+            self._client(place, cell, work, shares.random(), keep, watch)
             for _ in range(cell.condition.concurrency)
         )
         await _until_one_ends(work.done.wait(), watch.silence(), *clients)
         finished = Round(cell, number, _now() - started)
-        return _counted(finished, before, await self._counters(url))
+        return _counted(finished, before, await self._counters(place.url))
 
     async def _client(
         self,
-        url: str,
-        model: str,
+        place: Place,
         cell: Cell,
         work: _Work,
         share: float,
@@ -142,7 +140,9 @@ class Driver:
         most = max(1, round(self._limits.max_tokens * share))
         for prompt, measured in work.next(first=True):
             answer = Answer(_now())
-            unanswered = await self._ask(url, self._body(model, prompt, cell.condition, most), answer, watch)
+            unanswered = await self._ask(
+                place, self._body(place.model, prompt, cell.condition, most), answer, watch
+            )
             sample = answer.sample(cell, work.number, prompt.id, _now(), measured=measured)
             if cell.condition.sampling != GREEDY or most < self._limits.max_tokens:
                 sample = replace(sample, digest="")
@@ -168,14 +168,16 @@ class Driver:
             **SAMPLINGS[condition.sampling],
         }
 
-    async def _ask(self, url: str, body: Mapping[str, Any], answer: Answer, watch: Watch) -> bool:
+    async def _ask(self, place: Place, body: Mapping[str, Any], answer: Answer, watch: Watch) -> bool:
         """Make a request. Tells whether the server failed to answer it at all or to the end."""
         if self._session is None:
             raise AssertionError("the client is opened by entering")
         loop = asyncio.get_running_loop()
+        url = f"{place.url}/v1/chat/completions"
+        headers = {"authorization": f"Bearer {place.key}"} if place.key else {}
         try:
             with watch.over(answer):
-                async with self._session.post(f"{url}/v1/chat/completions", json=body) as response:
+                async with self._session.post(url, json=body, headers=headers) as response:
                     if response.status != 200:
                         said = (await response.read())[:300].decode(errors="replace")
                         answer.error = f"status {response.status}: {said}"

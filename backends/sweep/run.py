@@ -78,13 +78,13 @@ class RealBench:
     async def at(self, candidate: Candidate) -> AsyncIterator[Measure]:
         """A candidate's server; each condition is warmed up before its first round there."""
         warm: set[Condition] = set()
-        async with self._servers.open(candidate) as (url, model):
+        async with self._servers.open(candidate) as place:
 
             async def measure(cell: Cell, number: int, requests: int, keep: Keep) -> Round:
                 if cell.condition not in warm:
-                    await self._driver.warm(url, model, cell.condition)
+                    await self._driver.warm(place, cell.condition)
                     warm.add(cell.condition)
-                finished = await self._driver.round(url, model, cell, number, requests, keep)
+                finished = await self._driver.round(place, cell, number, requests, keep)
                 return replace(finished, memory=await self._memory(candidate))
 
             yield measure

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import httpx
 
-from backends import render
 from backends.commands import Command, Event
-from backends.placement import place
 from backends.preflight import preflight
+from backends.starting import commands
 from backends.supervise import Patience, Supervisor
 
 if TYPE_CHECKING:
@@ -43,10 +40,11 @@ class NoServerError(RuntimeError):
 
 
 class Place(NamedTuple):
-    """Where a server is and what it answers to."""
+    """Where a server is, what it answers to, and the API key that it asks for, if it asks."""
 
     url: str
     model: str
+    key: str = ""
 
 
 class Servers(Protocol):
@@ -97,6 +95,22 @@ async def _healthy(client: httpx.AsyncClient, url: str) -> bool:
         return False
 
 
+def spec_of(specs: Mapping[str, LaunchSpec], candidate: Candidate) -> LaunchSpec:
+    """What is started for a candidate.
+
+    Args:
+        specs: One for each method; N is the candidate's.
+        candidate: Whose server it is.
+
+    Raises:
+        NoServerError: Its method is not among those that can be started.
+    """
+    spec = specs.get(candidate.method)
+    if spec is None:
+        raise NoServerError(f"there is no way to start {candidate.method}")
+    return replace(spec, name=candidate.label, draft_tokens=candidate.draft_tokens)
+
+
 class Launched:
     """Servers that are started here for a candidate and stopped after it."""
 
@@ -107,7 +121,7 @@ class Launched:
         logs: Path,
         tell: Callable[[str, str], None],
         *,
-        env: Mapping[str, str] | None = None,
+        refused: Mapping[str, str] | None = None,
         patience: Patience | None = None,
     ) -> None:
         """Prepare to start servers.
@@ -117,35 +131,24 @@ class Launched:
             machine: This machine, with its vLLM.
             logs: Folder for their logs; it must be there.
             tell: Called with a server's name and what happens to it.
-            env: Of the servers; this process's own if left out.
+            refused: Candidates that vLLM does not take, by label, and why.
             patience: How long starts and stops may take.
         """
         self._specs = specs
         self._machine = machine
         self._logs = logs
         self._tell = tell
-        self._env = os.environ if env is None else env
+        self._refused = refused or {}
         self._patience = patience or Patience()
-
-    def spec(self, candidate: Candidate) -> LaunchSpec:
-        """What is started for a candidate.
-
-        Raises:
-            NoServerError: Its method is not among those that can be started.
-        """
-        spec = self._specs.get(candidate.method)
-        if spec is None:
-            raise NoServerError(f"there is no way to start {candidate.method}")
-        return replace(spec, name=candidate.label, draft_tokens=candidate.draft_tokens)
 
     @contextlib.asynccontextmanager
     async def open(self, candidate: Candidate) -> AsyncIterator[Place]:
         """Check a server, start it, and stop it in the end."""
-        spec = self.spec(candidate)
+        spec = spec_of(self._specs, candidate)
         await self._port(spec)
         wrong = [str(one) for one in preflight([spec], self._machine) if not one.warning]
-        if wrong:
-            raise NoServerError("; ".join(wrong))
+        if wrong or spec.name in self._refused:
+            raise NoServerError("; ".join(wrong) or self._refused[spec.name])
         said: list[str] = []
 
         def tell(name: str, event: Event, detail: str) -> None:
@@ -153,11 +156,12 @@ class Launched:
                 said.append(detail)
             self._tell(name, f"{event.value} {detail.splitlines()[0] if detail else ''}".strip())
 
-        supervisor = Supervisor([self._command(spec)], tell=tell, patience=self._patience)
+        command = self._command(spec)
+        supervisor = Supervisor([command], tell=tell, patience=self._patience)
         async with supervisor:
             if not await supervisor.ready():
                 raise NoServerError("; ".join(said) or "it did not start")
-            yield Place(spec.url, spec.served_model)
+            yield Place(spec.url, spec.served_model, command.key)
 
     async def _port(self, spec: LaunchSpec) -> None:
         """Wait until the server before, or that of a sweep that was killed, has left the port."""
@@ -167,20 +171,8 @@ class Launched:
             await asyncio.sleep(_POLL)
 
     def _command(self, spec: LaunchSpec) -> Command:
-        engine = self._machine.engine
-        if engine is None:
-            raise NoServerError("there is no vLLM here to start")
-        gpus = self._machine.gpus
-        free = itertools.count() if gpus is None else (one.index for one in gpus if one.free)
-        taken = () if self._machine.platform == "cpu" else place([spec], free)[spec.name]
-        return Command(
-            name=spec.name,
-            argv=(*_with_parent(), *render.argv(spec, engine.python, version=engine.version)),
-            env={**self._env, **render.environment(spec, self._machine.platform, taken)},
-            url=spec.url,
-            served_model=spec.served_model,
-            log=self._logs / f"{spec.name}.log",
-        )
+        (command,) = commands([spec], self._machine, self._logs)
+        return replace(command, argv=(*_with_parent(), *command.argv))
 
 
 def _with_parent() -> tuple[str, ...]:

@@ -49,6 +49,13 @@ class Setup:
     backends: tuple[Backend, ...] = ()
     max_model_len: int | None = None
 
+    def startable(self) -> list[Candidate]:
+        """All candidates that may be started here, those included that other lengths may lead to."""
+        found = {
+            Candidate(one.method, tokens) for one in self.families for tokens in (*one.lengths, *one.between)
+        }
+        return [BASELINE, *sorted(found)]
+
 
 def of_recipe(recipe: Recipe, asked: Sequence[str], *, first_port: int) -> Setup:
     """Candidates of a recipe.
@@ -123,7 +130,8 @@ def of_fleet(backends: Iterable[Backend], model: str) -> Setup:
     if not own:
         raise SetupError(f"the fleet has no server of {target!r}; it has {', '.join(targets)}")
     places = {
-        Candidate(one.method, one.draft_tokens): Place(one.url, one.served_model) for one in reversed(own)
+        Candidate(one.method, one.draft_tokens): Place(one.url, one.served_model, one.api_key or "")
+        for one in reversed(own)
     }
     if BASELINE not in places:
         raise SetupError(

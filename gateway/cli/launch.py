@@ -115,7 +115,7 @@ def launch(
         from backends.engine import HOW_TO_GET
 
         refuse(HOW_TO_GET)
-    machine = _machine(answer, platform.value if platform else None)
+    machine = machine_here(answer, platform.value if platform else None)
     findings = _findings(specs, machine, answer)
     _report(findings, as_json=as_json)
     if any(not one.warning for one in findings):
@@ -204,7 +204,13 @@ def _asked(python: str, specs: Sequence[LaunchSpec]) -> Answer | None:
         refuse(str(error))
 
 
-def _machine(answer: Answer | None, platform: Platform | None) -> Machine:
+def machine_here(answer: Answer | None, platform: Platform | None) -> Machine:
+    """This machine as far as its tools and vLLM tell.
+
+    Args:
+        answer: Of vLLM, if it was asked.
+        platform: What servers are to run on; found out if None.
+    """
     from backends import faults, machine
 
     found = machine.look()

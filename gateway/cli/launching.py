@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import os
 import signal
 from typing import TYPE_CHECKING
 
 import httpx
 from rich.console import Console
 
-from backends import render
-from backends.commands import Command, Event
+from backends.commands import Event
 from backends.fleet_file import write_fleet
-from backends.machine import allowed
-from backends.placement import place
 from backends.reach import client, disbelief
-from backends.spec import API_KEY
+from backends.starting import commands
 from backends.supervise import Supervisor
 from backends.verify import Verifier
 
@@ -82,7 +77,7 @@ class Launching:
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         supervisor = Supervisor(
-            self._commands(),
+            commands(self._specs, self._machine, self._logs),
             tell=lambda *said: self._tell(supervisor, *said),
             line=self._line,
             at_once=self._at_once,
@@ -102,38 +97,6 @@ class Launching:
             await self._hand_over(running)
             await self._watch(running, stop)
         return True
-
-    def _commands(self) -> list[Command]:
-        engine = self._machine.engine
-        if engine is None:
-            raise AssertionError("without vLLM nothing is launched")
-        free = (
-            (gpu.index for gpu in self._machine.gpus if gpu.free)
-            if self._machine.gpus is not None
-            else allowed(self._machine.platform, os.environ) or itertools.count()
-        )
-        gpus = {} if self._machine.platform == "cpu" else place(self._specs, free)
-        return [
-            Command(
-                name=spec.name,
-                argv=tuple(
-                    render.argv(spec, engine.python, version=engine.version, known=engine.flags or None)
-                ),
-                env=self._environment(spec, gpus.get(spec.name, ())),
-                url=spec.url,
-                served_model=spec.served_model,
-                log=self._logs / f"{spec.name}.log",
-                key=os.environ.get(spec.api_key_env or "", ""),
-                certificate=spec.certificate,
-            )
-            for spec in self._specs
-        ]
-
-    def _environment(self, spec: LaunchSpec, gpus: Sequence[int]) -> dict[str, str]:
-        env = os.environ | render.environment(spec, self._machine.platform, gpus)
-        if variable := render.key_from(spec):
-            env[API_KEY] = os.environ[variable]
-        return env
 
     async def _hand_over(self, running: Sequence[LaunchSpec]) -> None:
         for spec in running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -210,7 +211,7 @@ def _setup(
             refuse("\n".join(map(str, specs.problems)))
         return setup.of_specs(specs, model)
     if fleet is not None:
-        loaded = load_fleet(read_text(fleet), str(fleet))
+        loaded = load_fleet(read_text(fleet), str(fleet), os.environ)
         if isinstance(loaded, Invalid):
             refuse("\n".join(map(str, loaded.problems)))
         return setup.of_fleet(loaded.value.backends, model)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from backends.preflight import preflight
 from backends.sweep import here, log
 from backends.sweep.drive import Driver, Limits
 from backends.sweep.evidence import evidence
@@ -21,19 +22,21 @@ from backends.sweep.plan import Plan
 from backends.sweep.prompts import digest
 from backends.sweep.results import Results
 from backends.sweep.run import NoBaselineError, RealBench, Sweep, VirtualBench
-from backends.sweep.servers import Given, Launched, NoServerError
+from backends.sweep.servers import Given, Launched, NoServerError, spec_of
 from backends.sweep.virtual import VirtualServers
 from backends.sweep.words import duration
 from gateway.cli.evidence_files import Fleet, complain, folder, today, write
 from gateway.cli.files import refuse
+from gateway.cli.launch import machine_here
 from gateway.policy.evidence import Machine
 from gateway.runtime import clock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from backends.machine import Machine as Place
+    from backends.preflight import Finding
     from backends.sweep.model import Condition
     from backends.sweep.plan import Settings
     from backends.sweep.prompts import Prompt
@@ -167,7 +170,7 @@ async def _run(asked: Asked, out: Path, made: Plan, shown: _Shown) -> tuple[bool
             loop.add_signal_handler(number, task.cancel)
     with log.Log(out / SAMPLES) as file:
         read = log.read(out / SAMPLES)
-        async with _bench(asked, out) as (bench, machine):
+        async with _bench(asked, out, shown) as (bench, machine):
             header = _header(asked, machine)
             spent = (lambda: made.results.seconds) if asked.simulated else loop.time
             sweep = Sweep(made, bench, file, spent, asked.budget, shown.tell)
@@ -206,7 +209,7 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def _bench(asked: Asked, out: Path) -> AsyncIterator[tuple[Bench, Machine]]:
+async def _bench(asked: Asked, out: Path, shown: _Shown) -> AsyncIterator[tuple[Bench, Machine]]:
     """Where candidates are measured, and on what."""
     setup = asked.setup
     if asked.simulated:
@@ -215,10 +218,12 @@ async def _bench(asked: Asked, out: Path) -> AsyncIterator[tuple[Bench, Machine]
         return
     async with Driver(asked.prompts, _limits(asked)) as driver:
         if setup.specs:
-            where = await _machine(asked)
+            where, findings = await _machine(asked)
+            _say(findings, shown)
+            refused = {one.server: str(one) for one in findings if not one.warning}
             logs = out / "logs"
             logs.mkdir(exist_ok=True)
-            servers = Launched(setup.specs, where, logs, lambda _name, _event: None)
+            servers = Launched(setup.specs, where, logs, lambda _name, _event: None, refused=refused)
             version = where.engine.version if where.engine else ""
             yield RealBench(servers, driver, _memory_here), here.here(version)
             return
@@ -246,19 +251,33 @@ async def _memory_here(_: Candidate) -> float | None:
     return await asyncio.to_thread(here.memory)
 
 
-async def _machine(asked: Asked) -> Place:
-    from backends import engine, machine
+async def _machine(asked: Asked) -> tuple[Place, tuple[Finding, ...]]:
+    """This machine, and what is wrong with candidates or could not be looked at, before any is started."""
+    from backends import engine
 
     if not asked.python:
         raise NoServerError(engine.HOW_TO_GET)
+    setup = asked.setup
+    specs = [spec_of(setup.specs, one) for one in setup.startable()]
     try:
-        answer = await engine.ask(asked.python, [])
+        answer = await engine.ask(asked.python, specs)
     except engine.NoEngineError as error:
         raise NoServerError(str(error)) from error
-    found = machine.gpus()
-    platform = answer.engine.platform
-    gpus = found[1] if found and found[0] == platform else None
-    return machine.Machine(platform, answer.engine, gpus, machine.port_is_free)
+    machine = machine_here(answer, answer.engine.platform)
+    # They run one after the other, so each has all of the machine, and its port is free when its turn comes.
+    alone = replace(machine, port_is_free=lambda _host, _port: True)
+    ours = [found for spec in specs for found in preflight([spec], alone)]
+    known = {one.server for one in ours if not one.warning}
+    return machine, (*ours, *(one for one in answer.findings if one.server not in known))
+
+
+def _say(findings: Iterable[Finding], shown: _Shown) -> None:
+    """Say what was found, first what keeps candidates from starting; what several have in common once."""
+    said: set[str] = set()
+    for one in sorted(findings, key=lambda one: (one.warning, one.unchecked)):
+        if one.wrong not in said:
+            shown.bar.console.print(str(one), soft_wrap=True, markup=False)
+        said.add(one.wrong)
 
 
 def _simulated_hardware(target: str) -> str:

@@ -51,8 +51,9 @@ class OtherTexts(Driver):
 
     wrong = ""
 
-    async def _ask(self, url, body, answer, watch):
-        return await super()._ask(url, {**body, "seed": 5} if url == self.wrong else body, answer, watch)
+    async def _ask(self, place, body, answer, watch):
+        said = {**body, "seed": 5} if place.url == self.wrong else body
+        return await super()._ask(place, said, answer, watch)
 
 
 def member(candidate: Candidate, *, speed: float = 20.0) -> Member:

@@ -127,7 +127,7 @@ def ours(server: Place, load: Load, number: int) -> Figures:
 
     async def run() -> None:
         async with Driver({("chat", "short"): prompts}, Limits(load.tokens[1])) as driver:
-            await driver.round(server.url, server.model, cell, number, load.requests, samples.append)
+            await driver.round(server, cell, number, load.requests, samples.append)
 
     asyncio.run(run())
     found = measured(cell, samples)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,50 @@ def test_advice_says_what_it_cannot_read(tmp_path: Path) -> None:
     page.write_text(PAGE, encoding="utf-8")
     done = run("--metrics", page, "--evidence", page, command=advise)
     assert (done.exit_code, "Invalid JSON" in done.stderr) == (2, True)
+
+
+# An interpreter that answers like one with vLLM which refuses servers.
+REFUSING = """#!{python}
+import json, sys
+asked = json.load(sys.stdin)
+assert set(asked["commands"]) == {{"none", "ngram-2", "ngram-4"}}, asked
+told = {{"version": "0.33.0", "platform": "cpu", "methods": ["ngram"], "modules": [], "refusals": {refusals}}}
+print("specroute:" + json.dumps(told))
+"""
+LAUNCHED = """\
+version: 1
+backends:
+  - {{name: plain, url: "http://127.0.0.1:1", model: "{model}"}}
+  - {{name: two, url: "http://127.0.0.1:1", model: "{model}", method: ngram, draft_tokens: 2}}
+  - {{name: four, url: "http://127.0.0.1:1", model: "{model}", method: ngram, draft_tokens: 4}}
+"""
+
+
+def test_what_vllm_refuses_is_said_before_anything_is_started_and_not_started(tmp_path: Path) -> None:
+    python, fleet = tmp_path / "python", tmp_path / "fleet.yaml"
+    refusals = {"none": "no such backend", "ngram-2": "too few", "ngram-4": "too few"}
+    python.write_text(REFUSING.format(python=sys.executable, refusals=refusals), encoding="utf-8")
+    python.chmod(0o755)
+    fleet.write_text(LAUNCHED.format(model=tmp_path), encoding="utf-8")
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    done = run("--fleet", fleet, "--launch", "--python", python, "--out", tmp_path / "sweep")
+    assert done.exit_code == 1
+    none, ngram, *_, last = done.stderr.splitlines()
+    assert none == "none: vLLM 0.33.0 refuses it: no such backend; change what it names"
+    assert ngram == "ngram-2: vLLM 0.33.0 refuses it: too few; change what it names"
+    assert done.stderr.count("too few") == 1
+    assert last == f"nothing can be compared: {none}"
+    assert not list((tmp_path / "sweep" / "logs").iterdir())
+
+
+def test_a_server_that_runs_is_asked_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = tmp_path / "fleet.yaml"
+    named = LAUNCHED.format(model=tmp_path).replace("model:", "api_key_env: SWEPT_KEY, model:")
+    fleet.write_text(named, encoding="utf-8")
+    monkeypatch.delenv("SWEPT_KEY", raising=False)
+    unset = run("--fleet", fleet, "--out", tmp_path / "sweep")
+    assert unset.exit_code == 2
+    assert "SWEPT_KEY" in unset.stderr
+    monkeypatch.setenv("SWEPT_KEY", "secret")
+    setup = sweep._setup("", "", fleet, "", "", 8101, launch=False)
+    assert {one.key for one in setup.places.values()} == {"secret"}

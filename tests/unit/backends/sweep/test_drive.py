@@ -7,6 +7,7 @@ import pytest
 from backends.sweep.drive import Driver, Limits
 from backends.sweep.model import BASELINE, Cell, Condition
 from backends.sweep.prompts import Prompt
+from backends.sweep.servers import Place
 from backends.sweep.stall import DeadServerError, StalledServerError
 from tests.raw_server import gone, serving
 from tests.unit.backends.sweep.making import CODE
@@ -31,7 +32,7 @@ async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
 async def test_a_server_that_answers_nothing_hangs_before_a_round_waits_for_it() -> None:
     async with serving(silent) as (server, url), Driver(PROMPTS, Limits(stall=0.1)) as driver:
         with pytest.raises(StalledServerError, match=r"no first token for 0\.3 s, with 1 in flight"):
-            await driver.warm(url, "served", CODE)
+            await driver.warm(Place(url, "served"), CODE)
         assert len(server.requests) == 1
 
 
@@ -48,12 +49,15 @@ async def test_a_server_that_hangs_within_its_answers_ends_the_round_with_all_it
     cell = Cell(BASELINE, Condition("code", 3))
     async with serving(script) as (server, url), Driver(PROMPTS, Limits(stall=0.3)) as driver:
         with pytest.raises(StalledServerError, match=r"no token of any answer for 0\.3 s, with 3 in flight"):
-            await driver.round(url, "served", cell, 0, 8, kept.append)
+            await driver.round(Place(url, "served", "secret"), cell, 0, 8, kept.append)
         await server.closed.wait()
+        heads = [head for head, _ in server.requests if head.startswith(b"POST")]
     assert kept == []
+    assert len(heads) == 3
+    assert all(b"\r\nauthorization: bearer secret\r\n" in one.lower() for one in heads)
 
 
 async def test_a_request_that_does_not_end_in_time_counts_as_a_death_where_it_is_the_first() -> None:
     async with serving(silent) as (_, url), Driver(PROMPTS, Limits(timeout=0.2)) as driver:
         with pytest.raises(DeadServerError, match=r"no end after 0\.2 s"):
-            await driver.warm(url, "served", CODE)
+            await driver.warm(Place(url, "served"), CODE)

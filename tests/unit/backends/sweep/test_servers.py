@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from backends.machine import Engine, Machine, port_is_free
 from backends.spec import LaunchSpec
 from backends.supervise import Patience
 from backends.sweep.model import BASELINE, Candidate
-from backends.sweep.servers import Given, Launched, NoServerError, Place
+from backends.sweep.servers import Given, Launched, NoServerError, Place, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,17 +30,19 @@ def launched(
     *,
     free=lambda _host, _port: True,
     ready: float = 20.0,
+    key: str | None = None,
+    refused: dict[str, str] | None = None,
 ) -> tuple[Launched, list[str]]:
     """Servers that are a script which looks like vLLM."""
     port = next(one for one in range(23_000, 30_000) if port_is_free("127.0.0.1", one))
 
-    def argv(spec: LaunchSpec, python: str, *, version: str | None = None) -> Sequence[str]:
+    def argv(spec: LaunchSpec, python: str, **_: object) -> Sequence[str]:
         return [python, str(FAKE), str(spec.port), spec.served_model, fault, str(tmp_path / "mark")]
 
     monkeypatch.setattr(render, "argv", argv)
-    spec = LaunchSpec("one", "some/model", "served", port=port)
+    spec = LaunchSpec("one", "some/model", "served", port=port, api_key_env=key)
     draft = LaunchSpec("two", "some/model", "served", method="ngram", draft_tokens=2, port=port)
-    machine = Machine("cpu", Engine(sys.executable, "0.32.0", "cpu", METHODS), None, free)
+    machine = Machine("cpu", Engine(sys.executable, "0.32.0", "cpu", METHODS), None, free, env=os.environ)
     said: list[str] = []
     patience = Patience(ready=ready, stop=1.0, poll=0.05)
     return (
@@ -48,6 +51,7 @@ def launched(
             machine,
             tmp_path,
             lambda *one: said.append(" ".join(one)),
+            refused=refused,
             patience=patience,
         ),
         said,
@@ -89,10 +93,27 @@ async def test_a_server_that_is_never_ready_is_waited_for_only_so_long(
 
 async def test_a_port_that_somebody_else_has_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     servers, _ = launched(tmp_path, monkeypatch, free=port_is_free)
-    place = ("127.0.0.1", servers.spec(BASELINE).port)
+    place = ("127.0.0.1", spec_of(servers._specs, BASELINE).port)
     with socket.create_server(place), pytest.raises(NoServerError, match="port"):
         async with servers.open(BASELINE):
             pass
+
+
+async def test_a_server_with_a_key_is_started_with_it_and_asked_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEPT_KEY", "secret")
+    servers, _ = launched(tmp_path, monkeypatch, key="SWEPT_KEY")
+    async with servers.open(BASELINE) as place:
+        assert place.key == "secret"
+
+
+async def test_what_vllm_refuses_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, said = launched(tmp_path, monkeypatch, refused={"ngram-4": "vLLM refuses it"})
+    with pytest.raises(NoServerError, match="vLLM refuses it"):
+        async with servers.open(Candidate("ngram", 4)):
+            pass
+    assert said == []
 
 
 async def test_what_cannot_run_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +131,7 @@ def test_a_candidate_is_started_with_its_own_draft_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers, _ = launched(tmp_path, monkeypatch)
-    spec = servers.spec(Candidate("ngram", 8))
+    spec = spec_of(servers._specs, Candidate("ngram", 8))
     assert (spec.name, spec.method, spec.draft_tokens) == ("ngram-8", "ngram", 8)
 
 
