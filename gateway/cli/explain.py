@@ -72,7 +72,7 @@ def explain(
 
     Exit codes: 0 a backend takes it, 1 none does, 2 the input is not right.
     """
-    from gateway.core.classes import service_of
+    from gateway.core.classes import kept_in, service_of
     from gateway.core.classify import classify
     from gateway.core.decide import Draw, NoCandidate, decide
     from gateway.core.features import ENDPOINTS, extract
@@ -102,6 +102,7 @@ def explain(
     classification = classify(seen, features, config.policy.classifier, trained())
     snapshot = _busy(config.fleet.idle(), in_flight or [], config.policy.learning.known)
     service = service_of(seen, config.policy.classes, trust=config.policy.trust_class)
+    features = kept_in(features, seen, service, config.policy.classes)
     draw = Draw(explore=nextafter(1.0, 0.0), tie=0.0)  # outside every baseline share below 100 %
     decision = decide(features, classification, snapshot, config.policy, draw, 0.0, None, service)
     if isinstance(decision, NoCandidate):

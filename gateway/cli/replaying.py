@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gateway.core.classify import Classification
-from gateway.core.fleet import BackendState, Load, Snapshot
+from gateway.core.fleet import STAND_IN, BackendState, Load, Snapshot
 from gateway.core.learn import FAMILIES, MODEL, Arm, Learner, Sample, Span
 from gateway.core.observe import drafts_of, likely
 from gateway.core.outcome import OK
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.policy.compile import Fleet
     from gateway.telemetry.decision_schema import Entry, State
 
+BY_STAND_IN: Final = "answered by a stand-in"
 NOT_ANSWERED: Final = "not answered at the first attempt"
 NOT_MEASURED: Final = "without a count of tokens"
 NO_DURATION: Final = "that took no time"
@@ -116,6 +117,8 @@ def read(files: Sequence[Path], fleet: Fleet, classes: Sequence[ServiceClass]) -
 
 def _why_not(entry: Entry, fleet: Fleet) -> str:
     choice, outcome = entry.choice, entry.outcome
+    if entry.method == STAND_IN:
+        return BY_STAND_IN
     known = {backend.name for backend in fleet.backends}
     if outcome.status != OK or outcome.resumed or len(entry.attempts) != 1:
         return NOT_ANSWERED

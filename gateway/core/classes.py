@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from re import Pattern
 
-    from gateway.core.features import RequestView
+    from gateway.core.features import Features, RequestView
 
 HEADER: Final = b"x-specroute-class"
 """Request header that names the class, where the policy trusts callers."""
@@ -85,6 +85,7 @@ class ServiceClass:
         limits: What its answers must keep.
         priority: Who gets room first where requests wait, higher first.
         wait: Seconds that its requests may wait for room; None for the policy's own limit.
+        stand_ins: Whether hosted models may answer its requests, where the route lets them.
     """
 
     name: str
@@ -92,6 +93,7 @@ class ServiceClass:
     limits: Limits = field(default_factory=Limits)
     priority: int = 0
     wait: float | None = None
+    stand_ins: bool = True
 
     @property
     def patience(self) -> float:
@@ -116,3 +118,21 @@ def service_of(view: RequestView, classes: Sequence[ServiceClass], *, trust: boo
         if (found := next((one for one in classes if one.name == name), None)) is not None:
             return found
     return next((one for one in classes if one.match.fits(view)), DEFAULT)
+
+
+def kept_in(
+    features: Features, view: RequestView, service: ServiceClass, classes: Sequence[ServiceClass]
+) -> Features:
+    """The facts of a request, with the word of classes that no hosted model may have it.
+
+    A class whose match fits has a say also where the caller names another one: nobody gets out by a header.
+
+    Args:
+        features: Facts of the request; what the caller said of it stays.
+        view: The request.
+        service: Its class.
+        classes: Those of the policy.
+    """
+    if service.stand_ins and not any(not one.stand_ins and one.match.fits(view) for one in classes):
+        return features
+    return replace(features, hints=replace(features.hints, stays=True))

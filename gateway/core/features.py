@@ -87,6 +87,7 @@ class Hints:
         backend: The only one that the request may go to.
         previous: Id of the response that the request goes on from, or is about.
         held: The backend is not the caller's choice: it holds that response, and no other has it.
+        stays: No hosted model may have the request.
     """
 
     workload: str | None = None
@@ -95,6 +96,7 @@ class Hints:
     tenant: str | None = None
     previous: str | None = None
     held: bool = False
+    stays: bool = False
 
 
 @value(frozen=True, slots=True)

@@ -83,6 +83,7 @@ class Route:
         baseline_share: Share of this route's requests sent to a baseline, to keep the measure of
             speed-up honest, 0 to 1.
         max_attempts: Backends tried for one request, the first included.
+        stand_ins: Whether hosted models may answer where no backend can: prompts then leave the house.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Route:
     scorers: tuple[WeightedScorer, ...]
     baseline_share: float = 0.0
     max_attempts: int = 3
+    stand_ins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,13 @@ def refusal(
     if pin is not None and not (policy.allow_pin or features.hints.held):
         return reasons.PIN_NOT_ALLOWED, "the policy does not allow the caller to choose a backend"
     if pin is not None and pin not in pool:
-        names = _few(pool, ", ")
-        return reasons.UNKNOWN_BACKEND, f"no backend of this model has the name asked for; there are: {names}"
+        return reasons.UNKNOWN_BACKEND, unknown_backend(pool)
     return None
+
+
+def unknown_backend(names: Sequence[str]) -> str:
+    """That the caller chose none of those that there are."""
+    return f"no backend of this model has the name asked for; there are: {_few(names, ', ')}"
 
 
 def why_rejected(rejected: Sequence[Rejected], route: Route) -> str:

@@ -9,6 +9,7 @@ from gateway.core import reasons
 from gateway.core.candidates import Candidate
 from gateway.core.decide import Decision, NoCandidate
 from gateway.core.filters import unavailable
+from gateway.core.refusal import unknown_backend
 from gateway.core.sorting import Rejected
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gateway.core.features import Features
     from gateway.core.fleet import BackendState, Snapshot
     from gateway.core.outcome import Attempt
-    from gateway.core.policy import Policy
+    from gateway.core.policy import Policy, Route
 
 ENDPOINTS: Final = frozenset({"chat", "completions"})
 """Those that hosted models have in the same form."""
@@ -56,20 +57,23 @@ def instead(
     """
     if not snapshot.stand_ins or refused.route is None:
         return refused
-    pin = features.hints.backend
-    own = [one for one in stand_ins(features, refused.target, snapshot) if pin in {None, one.backend.name}]
+    pin, route = features.hints.backend, _route(policy, refused.route)
+    why = barred(features, route)
+    able = list(stand_ins(features, refused.target, snapshot))
+    own = [one for one in able if pin in {None, one.backend.name}]
     ready = [one for one in own if one.available(now)]
-    if pin is None and any(one.reason in _WANTING for one in refused.rejected):
-        reason = reasons.STAND_IN
-    elif refused.kind == reasons.UNKNOWN_BACKEND and own:
+    if refused.kind == reasons.UNKNOWN_BACKEND:
+        if why or not own:
+            return _not_to_be_had(refused, why if own else "", [] if why else able, snapshot)
         reason = reasons.PINNED
         if not ready:
             return _pinned(refused, own, now)
+    elif not why and pin is None and any(one.reason in _WANTING for one in refused.rejected):
+        reason = reasons.STAND_IN
     else:
         return refused
     if not ready:
         return refused
-    attempts = next(route.max_attempts for route in policy.routes if route.name == refused.route)
     return Decision(
         refused.route,
         refused.target,
@@ -77,7 +81,7 @@ def instead(
         refused.rejected,
         reason,
         1.0,
-        attempts,
+        route.max_attempts,
         refused.policy_revision,
         refused.fleet_revision,
         refused.service,
@@ -85,8 +89,8 @@ def instead(
 
 
 def after(
-    gave_up: GiveUp, decision: Decision, attempts: Sequence[Attempt], features: Features, snapshot: Snapshot,
-    now: float,
+    gave_up: GiveUp, decision: Decision, attempts: Sequence[Attempt], features: Features, policy: Policy,
+    snapshot: Snapshot, now: float,
 ) -> str | None:  # fmt: skip
     """Name of the stand-in that is asked once the attempts at servers have failed; None for none.
 
@@ -98,16 +102,35 @@ def after(
         decision: The plan.
         attempts: Failed attempts so far, oldest first; at least one.
         features: Facts of the request.
+        policy: The policy in force.
         snapshot: The fleet.
         now: Monotonic seconds.
     """
     if gave_up.why not in _NO_SERVER_LEFT or features.hints.backend is not None:
+        return None
+    if barred(features, _route(policy, decision.route)):
         return None
     if not attempts or any(_refused(one) for one in attempts):
         return None
     tried = {one.backend for one in attempts}
     ready = (one.backend.name for one in stand_ins(features, decision.target, snapshot) if one.available(now))
     return next((name for name in ready if name not in tried), None)
+
+
+def barred(features: Features, route: Route) -> str:
+    """Why no hosted model may have a request, in words; empty where one may.
+
+    Args:
+        features: Facts of the request.
+        route: The one that took it.
+    """
+    if features.hints.stays:
+        return "the caller or a class of the policy forbids it"
+    return "" if route.stand_ins else f"route {route.name} asks for none"
+
+
+def _route(policy: Policy, name: str) -> Route:
+    return next(route for route in policy.routes if route.name == name)
 
 
 def _refused(attempt: Attempt) -> bool:
@@ -120,6 +143,24 @@ def stand_ins(features: Features, target: str, snapshot: Snapshot) -> Iterable[B
     if features.endpoint not in ENDPOINTS or not UNFIT.isdisjoint(features.parameters):
         return ()
     return (one for one in snapshot.stand_ins if target in {"", one.backend.target})
+
+
+def _not_to_be_had(
+    refused: NoCandidate, why: str, others: Iterable[BackendState], snapshot: Snapshot
+) -> NoCandidate:
+    """The refusal of a request whose caller chose a stand-in that it may not have, or nobody that there is.
+
+    Args:
+        refused: What was decided of the servers.
+        why: Why it may not be had; empty where there is none of that name.
+        others: Stand-ins that may be.
+        snapshot: The fleet.
+    """
+    if why:
+        return replace(refused, kind=reasons.PIN_NOT_ALLOWED, detail=f"no stand-in may answer: {why}")
+    servers = snapshot.roster.pool(refused.target).names
+    names = [*servers, *(one.backend.name for one in others)]
+    return replace(refused, detail=unknown_backend(names))
 
 
 def _pinned(refused: NoCandidate, own: Iterable[BackendState], now: float) -> NoCandidate:

@@ -157,6 +157,7 @@ def route(section: RouteSection, defaults: DefaultsSection) -> Route:
         scorers=tuple(WeightedScorer(name, weight) for name, weight in score.items()),
         baseline_share=defaults.baseline_share if section.baseline_share is None else section.baseline_share,
         max_attempts=defaults.max_attempts if section.max_attempts is None else section.max_attempts,
+        stand_ins=defaults.stand_ins if section.stand_ins is None else section.stand_ins,
     )
 
 
@@ -193,6 +194,7 @@ def service_class(section: ClassSection) -> ServiceClass:
         limits=Limits(section.ttft, section.tpot),
         priority=section.priority,
         wait=section.wait,
+        stand_ins=section.stand_ins,
     )
 
 

@@ -89,6 +89,7 @@ def _routes(old: Sequence[Route], new: Sequence[Route]) -> Iterator[str]:
             yield from _pair(f"routes.{name}", before[name], route)
         else:
             uses = f"prefers {_spell(route.prefer)}, score {_spell(route.scorers)}"
+            uses += ", asks for stand-ins" if route.stand_ins else ""
             yield f"routes.{name}: new, number {place} of {len(after)}: takes {describe(route.match)}, {uses}"
     yield from _order("routes", before, after)
 
@@ -122,7 +123,11 @@ def _spell(value: object) -> str:
     if not is_dataclass(value):
         return str(value)
     given = ((_YAML.get(one.name, one.name), getattr(value, one.name), one.default) for one in fields(value))
-    spelt = (f"{name} {_spell(one)}".strip() for name, one, usual in given if one and one != usual)
+    spelt = (
+        f"{name} {_spell(one)}".strip()
+        for name, one, usual in given
+        if (one or one is False) and one != usual
+    )
     return ", ".join(filter(None, spelt))
 
 

@@ -234,7 +234,7 @@ def explain(
         baseline=_baseline(plan, route, list(backends.values())) if plan and route else "",
         service=service_words(decision.service, policy, snapshot.guide.plan.get(target)),
         shadow=f"The learnt score would take {plan.shadow}." if plan and plan.shadow else "",
-        stand_ins=stand_in_words(features, decision.target, snapshot),
+        stand_ins=stand_in_words(features, decision.target, snapshot, route),
         policy_revision=decision.policy_revision,
         fleet_revision=decision.fleet_revision,
     )

@@ -26,6 +26,7 @@ from gateway.policy.learned import parse as parse_learned
 from gateway.policy.schema import BackendSection, FleetFile, PolicyFile, RouteSection
 from gateway.policy.service import ClassSection
 from gateway.policy.source import read
+from gateway.policy.stand_ins import unasked
 from gateway.policy.validate import check, check_list
 
 if TYPE_CHECKING:
@@ -233,6 +234,7 @@ def _read_policy(
     intact = not top.damaged and not any(one.damaged or one.value is None for one in sections)
     if fleet is not None and intact and sections:
         problems += fit_problems(policy, routes, fleet.backends, requests, source)
+        problems += unasked(fleet.stand_ins, policy, source)
     if fleet is not None and not unknown:
         problems += known_problems(policy.learning, fleet.backends, source)
     return None if _wrong(problems) else policy, problems, beside

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.core.predict import predict
-from gateway.core.stand_in import stand_ins
+from gateway.core.stand_in import barred, stand_ins
 
 if TYPE_CHECKING:
     from gateway.core.features import Features
     from gateway.core.fleet import Backend, BackendState, Snapshot
     from gateway.core.plan import Plan
-    from gateway.core.policy import Policy
+    from gateway.core.policy import Policy, Route
     from gateway.core.predict import Ask
 
 
@@ -48,13 +48,17 @@ def named_words(model: str, target: str) -> str:
     return model if model == target else f"{model}, which stands for {target}"
 
 
-def stand_in_words(features: Features, target: str, snapshot: Snapshot) -> str:
+def stand_in_words(features: Features, target: str, snapshot: Snapshot, route: Route | None) -> str:
     """Who answers a request where no server of its target can; nobody answers one that was pinned."""
-    if features.hints.backend is not None:
+    if features.hints.backend is not None or route is None:
         return ""
     found = [one.backend for one in stand_ins(features, target, snapshot)]
+    if not found:
+        return ""
+    if why := barred(features, route):
+        return f"Where no server can answer: nobody, {why}."
     named = ", then ".join(f"{one.name} ({one.served_model})" for one in found)
-    return f"Where no server can answer: {named}." if found else ""
+    return f"Where no server can answer: {named}."
 
 
 def method_words(backend: Backend) -> str:

@@ -45,6 +45,7 @@ _SCORE = (
 )
 _BASELINE_SHARE = "Share of requests sent to a backend without speculation, to keep measuring the speed-up."
 _MAX_ATTEMPTS = "Backends tried for one request, the first included."
+_STAND_INS = "Whether hosted models may answer where no server can: prompts then leave the house."
 
 
 class BackendSection(Section):
@@ -172,6 +173,7 @@ class RouteSection(Section):
     score: Score | None = Field(default=None, description=f"{_SCORE} Replaces the default as a whole.")
     baseline_share: Share | None = Field(default=None, description=_BASELINE_SHARE)
     max_attempts: Count | None = Field(default=None, description=_MAX_ATTEMPTS)
+    stand_ins: bool | None = Field(default=None, description=_STAND_INS)
 
 
 class DefaultsSection(Section):
@@ -180,6 +182,7 @@ class DefaultsSection(Section):
     score: Score = Field(default={"preference": 1.0, "load": 128.0}, description=_SCORE)
     baseline_share: Share = Field(default=0.0, description=_BASELINE_SHARE)
     max_attempts: Count = Field(default=3, description=_MAX_ATTEMPTS)
+    stand_ins: bool = Field(default=False, description=_STAND_INS)
 
 
 class TimeoutsSection(Section):

@@ -125,6 +125,10 @@ class ClassSection(Section):
     wait: DurationOrNever | None = Field(
         default=None, description="How long its requests wait for room; left out: as `queue` says."
     )
+    stand_ins: bool = Field(
+        default=True,
+        description="false: no hosted model answers what `match` fits, whatever class the caller names.",
+    )
 
 
 def settings(section: LearningSection) -> dict[str, Any]:

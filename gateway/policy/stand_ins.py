@@ -10,6 +10,8 @@ from gateway.policy.problems import suggest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from gateway.core.fleet import Backend
+    from gateway.core.policy import Policy
     from gateway.policy.problems import Path, Problem
     from gateway.policy.schema import BackendSection
     from gateway.policy.source import Source
@@ -38,6 +40,20 @@ def stand_in_problems(
     if section.model not in served:
         wrong = f"no server of the fleet has the model {section.model!r}, so there is nothing to stand in for"
         yield source.problem((*here, "model"), wrong, suggest(section.model, served, "models"))
+
+
+def unasked(stand_ins: Sequence[Backend], policy: Policy, source: Source) -> Iterator[Problem]:
+    """That hosted models of the fleet are never asked.
+
+    Args:
+        stand_ins: They.
+        policy: The policy.
+        source: Where the positions are.
+    """
+    if stand_ins and not any(route.stand_ins for route in policy.routes):
+        wrong = f"no route asks for stand-ins, so {stand_ins[0].name!r} never answers"
+        right = "add stand_ins: true to defaults or to routes whose prompts may leave the house"
+        yield source.problem(("routes",), wrong, right, key=True, warning=True)
 
 
 def missing_library(

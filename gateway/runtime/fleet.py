@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.core.features import Features
     from gateway.core.fleet import Backend, Guide, Load
     from gateway.core.outcome import Attempt
+    from gateway.core.policy import Policy
     from gateway.core.predict import ServerModel
     from gateway.runtime.elders import Elders
     from gateway.runtime.tallies import Tally
@@ -150,10 +151,15 @@ class Fleet:
         return self.snapshot.at(self._index[found.backend]).backend
 
     def stand_in(
-        self, gave_up: GiveUp, decision: Decision, attempts: Sequence[Attempt], features: Features
+        self,
+        gave_up: GiveUp,
+        decision: Decision,
+        attempts: Sequence[Attempt],
+        features: Features,
+        policy: Policy,
     ) -> Backend | GiveUp:
         """Who answers once servers have failed, see :func:`gateway.core.stand_in.after`."""
-        name = after(gave_up, decision, attempts, features, self.snapshot, self._now())
+        name = after(gave_up, decision, attempts, features, policy, self.snapshot, self._now())
         return gave_up if name is None else self.snapshot.at(self._index[name]).backend
 
     @property

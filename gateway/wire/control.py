@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 
-from gateway.core.classes import service_of
+from gateway.core.classes import kept_in, service_of
 from gateway.core.classify import classify
 from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import extract
@@ -131,10 +131,12 @@ class Control:
         """At least one backend can take a request, at once or from the queue.
 
         One that is full or asked for a pause counts: whoever may wait must not be turned away before. So does
-        a stand-in: it is there for the time when no server is.
+        a stand-in that any route asks for: it is there for the time when no server is.
         """
-        now = clock.monotonic()
-        ready = any(state.healthy and state.breaker.until <= now for state in self.fleet.snapshot.everybody)
+        now, snapshot = clock.monotonic(), self.fleet.snapshot
+        asked = any(route.stand_ins for route in self.configuration.config.policy.routes)
+        able = snapshot.everybody if asked else snapshot.states
+        ready = any(state.healthy and state.breaker.until <= now for state in able)
         return PlainTextResponse("ready\n" if ready else "no backend is available\n", 200 if ready else 503)
 
     def metrics(self, request: Request) -> Response:
@@ -228,6 +230,7 @@ class Control:
         features = holding.bound(features, asked.path, policy, self.fleet, self.learning.homes, ())
         numbers = draw(request_id(headers.get(REQUEST_ID), list(headers.items())), self.seed)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
+        features = kept_in(features, asked, service, policy.classes)
         home = self.learning.homes.of(features.hints, clock.monotonic())
         now = clock.monotonic()
         decision = decide(features, classification, snapshot, policy, numbers, now, home, service)

@@ -146,7 +146,7 @@ class Execution:
             self.decision, attempts, delivered=delivered, resumable=self._may_go_on(), deadline=deadline
         )
         if isinstance(found, GiveUp) and self.fleet.snapshot.stand_ins and not delivered:
-            return self.fleet.stand_in(found, self.decision, attempts, self.features)
+            return self.fleet.stand_in(found, self.decision, attempts, self.features, self.policy)
         return found
 
     def _may_go_on(self) -> bool:

@@ -21,6 +21,7 @@ WORKLOAD: Final = b"x-specroute-workload"
 BACKEND: Final = b"x-specroute-backend"
 TENANT: Final = b"x-specroute-tenant"
 POLICY: Final = b"x-specroute-policy"
+STAND_INS: Final = b"x-specroute-stand-ins"
 SESSION: Final = b"x-session-id"
 ORIGIN: Final = b"origin"
 
@@ -53,7 +54,7 @@ _SECRET_QUERY: Final = frozenset({
 _NOT_TO_BACKENDS: Final = _HOP_BY_HOP | SECRETS | {
     b"host", b"content-length", b"expect",
     b"accept-encoding",  # answers are relayed as they come, so none may be compressed
-    REQUEST_ID, TRACEPARENT, TRACESTATE, WORKLOAD, BACKEND, TENANT, POLICY,
+    REQUEST_ID, TRACEPARENT, TRACESTATE, WORKLOAD, BACKEND, TENANT, POLICY, STAND_INS,
 }  # fmt: skip
 
 _NOT_TO_CLIENTS: Final = _HOP_BY_HOP | {

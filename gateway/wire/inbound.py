@@ -162,7 +162,10 @@ def _hint(value: object) -> str | None:
 
 
 _NO: Final = ABSENT | {b"false"}
-_HINTING: Final = frozenset({names.WORKLOAD, names.BACKEND, names.SESSION, names.TENANT})
+_HINTING: Final = frozenset({names.WORKLOAD, names.BACKEND, names.SESSION, names.TENANT, names.STAND_INS})
+_LETS: Final = b"yes"
+"""What the header for stand-ins may say without effect; whatever else it says, they are forbidden."""
+
 _NO_HINTS: Final = Hints()
 
 
@@ -175,6 +178,7 @@ def _hints(headers: Mapping[bytes, bytes], metadata: Mapping[str, str], previous
         session=_hint(headers.get(names.SESSION)),
         tenant=_hint(headers.get(names.TENANT)),
         previous=_hint(previous),
+        stays=headers.get(names.STAND_INS, _LETS).strip().lower() != _LETS,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.classes import service_of
+from gateway.core.classes import kept_in, service_of
 from gateway.core.classify import Asked, classify_all
 from gateway.core.decide import NoCandidate, decide
 from gateway.core.features import GENERATING, RequestView, extract
@@ -136,8 +136,9 @@ class Relay:
         features, classification = await exchange.client.share(
             self._label, (asked, policy.classifier, exchange.started)
         )
-        features = holding.bound(features, seen.path, policy, self.fleet, self.learning.homes, self.running)
         service = service_of(asked, policy.classes, trust=policy.trust_class)
+        features = kept_in(features, asked, service, policy.classes)
+        features = holding.bound(features, seen.path, policy, self.fleet, self.learning.homes, self.running)
         home = self.learning.homes.of(features.hints, exchange.started)
         numbers = draw(exchange.request_id, self.seed)
         limits = policy.queue if service.wait is None else replace(policy.queue, wait=service.wait)
@@ -167,9 +168,8 @@ class Relay:
             if isinstance(decision, NoCandidate):
                 await exchange.refuse(errors.refused(decision, features.model))
                 return
-            request = (seen, features, body)
             execution = Execution.of(
-                exchange, decision, policy, request, self.fleet, self.upstream, self.hosted
+                exchange, decision, policy, (seen, features, body), self.fleet, self.upstream, self.hosted
             )
             try:
                 await execution.run(self.alarms, task)

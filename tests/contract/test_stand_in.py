@@ -29,7 +29,10 @@ POLICY = """\
 version: 1
 models: {tiny: Qwen/Qwen3-8B}
 allow_pin: true
-routes: [{name: default, prefer: [any]}]
+classes: [{name: secret, match: {tenant: legal}, stand_ins: false}, {name: batch}]
+routes:
+  - {name: inside, match: {tenant: staff}, prefer: [any]}
+  - {name: default, prefer: [any], stand_ins: true}
 """
 HI = [{"role": "user", "content": "hi"}]
 TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}]
@@ -168,6 +171,33 @@ def test_no_address_of_a_client_is_looked_up(
     assert len(provider.asked) == before
     assert "pictures.invalid" not in looked_up
     assert _hosted(stack)["available"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-specroute-stand-ins": "no"},
+        {"x-specroute-tenant": "staff"},
+        {"x-specroute-tenant": "legal"},
+        {"x-specroute-tenant": "legal", "x-specroute-class": "batch", "x-specroute-stand-ins": "yes"},
+        {"x-specroute-class": "secret"},
+    ],
+)
+def test_what_is_to_stay_never_leaves(stack: Stack, provider: Provider, headers: dict[str, str]) -> None:
+    asked, before = {"model": "tiny", "messages": HI}, len(provider.asked)
+    answer = stack.http.post("/v1/chat/completions", json=asked, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "all_rejected")
+    chosen = stack.http.post(
+        "/v1/chat/completions", json=asked, headers=headers | {"x-specroute-backend": "hosted"}
+    )
+    assert (chosen.status_code, chosen.json()["error"]["code"]) == (403, "pin_not_allowed")
+    assert len(provider.asked) == before
+
+
+def test_a_caller_who_allows_it_gets_what_the_policy_gives(stack: Stack) -> None:
+    asked, headers = {"model": "tiny", "messages": HI}, {"x-specroute-stand-ins": "Yes"}
+    answer = stack.http.post("/v1/chat/completions", json=asked, headers=headers)
+    assert answer.headers["x-specroute-backend"] == "hosted"
 
 
 def test_other_endpoints_answer_as_before(stack: Stack) -> None:

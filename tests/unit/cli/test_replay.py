@@ -216,6 +216,17 @@ def test_servers_that_are_gone_are_left_out(call, folder):
     assert json.loads(done.stdout)["left_out"]["on servers that the fleet file does not have"] > 50
 
 
+def test_answers_of_stand_ins_are_left_out_under_their_name(call, folder):
+    """Also where servers had failed before."""
+    lines = [json.loads(one) for one in (folder / "log.jsonl").read_text().splitlines()]
+    for at, one in enumerate(lines[:7]):
+        one.update(method="stand-in", backend="hosted", attempts=one["attempts"] * (1 + at % 2))
+    (folder / "hosted.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    told = json.loads(call("--json", log="hosted.jsonl").stdout)["left_out"]
+    assert told["answered by a stand-in"] == 7
+    assert "on servers that the fleet file does not have" not in told
+
+
 def fleet_of(names, method, draft_tokens):
     lines = [
         f'  - {{name: {name}, url: "http://{name}", model: {GEMMA}, method: {method}, draft_tokens: {draft_tokens}}}'

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from gateway.core.classes import DEFAULT, HEADER, ClassMatch, ServiceClass, digest, service_of
+from gateway.core.classes import DEFAULT, HEADER, ClassMatch, ServiceClass, digest, kept_in, service_of
 from gateway.core.features import Hints, RequestView
 from gateway.core.plan import Limits
+from tests.factories import features
 
 
 def view(**given: Any) -> RequestView:
@@ -67,3 +68,24 @@ def test_a_request_waits_for_its_servers_for_half_the_time_to_its_first_token(
     limits: dict[str, float], seconds: float
 ) -> None:
     assert ServiceClass("chat", limits=Limits(**limits)).patience == seconds
+
+
+SECRET = ServiceClass("secret", ClassMatch(tenants=frozenset({"legal"})), stand_ins=False)
+BATCH = ServiceClass("batch")
+
+
+@pytest.mark.parametrize(
+    ("tenant", "service", "stays"),
+    [("legal", SECRET, True), ("other", SECRET, True), ("legal", BATCH, True), ("other", BATCH, False)],
+)
+def test_no_hosted_model_may_have_what_a_class_keeps(tenant: str, service: ServiceClass, stays: bool) -> None:
+    """Be it that of the request, or one that fits it though the caller names another one."""
+    seen = view(hints=Hints(tenant=tenant))
+    assert kept_in(features(tenant=tenant), seen, service, (BATCH, SECRET)).hints == Hints(
+        tenant=tenant, stays=stays
+    )
+
+
+def test_what_the_caller_keeps_stays_whatever_the_classes_say() -> None:
+    own = features(hints=Hints(stays=True))
+    assert kept_in(own, view(), DEFAULT, (BATCH,)).hints.stays

@@ -32,11 +32,12 @@ def fleet(*states: BackendState, beside: tuple[BackendState, ...] = (hosted(),))
 
 
 DOWN = state("a", healthy=False, reason="gone")
-PINNING = policy(route(), allow_pin=True)
+ASKING = policy(route(stand_ins=True, max_attempts=2))
+PINNING = policy(route(stand_ins=True), allow_pin=True)
 
 
 def asked(snapshot: Snapshot, rules=None, **given: object) -> Decision | NoCandidate:
-    of, rules = features(**given), rules or policy(route(max_attempts=2))
+    of, rules = features(**given), rules or ASKING
     decision = decide(of, classification(), snapshot, rules, UNDRAWN, 0.0)
     return instead(decision, of, rules, snapshot, 0.0) if isinstance(decision, NoCandidate) else decision
 
@@ -70,7 +71,7 @@ def test_it_is_not_asked_for_what_only_vllm_has(name: str) -> None:
 
 
 def test_a_request_that_no_route_sends_anywhere_is_refused() -> None:
-    nobody = policy(route(prefer=()))
+    nobody = policy(route(prefer=(), stand_ins=True))
     assert isinstance(asked(fleet(state("a")), nobody), NoCandidate)
 
 
@@ -110,9 +111,33 @@ def test_a_stand_in_that_was_chosen_and_is_full_says_so() -> None:
 
 
 def test_a_name_that_nobody_has_is_unknown_all_the_same() -> None:
-    found = asked(fleet(state("a")), PINNING, backend="zz")
+    found = asked(fleet(state("a"), beside=(hosted(), hosted("i", target="another"))), PINNING, backend="zz")
     assert isinstance(found, NoCandidate)
     assert found.kind == reasons.UNKNOWN_BACKEND
+    assert found.detail.endswith("there are: a, h")
+
+
+AT_HOME = policy(route(), allow_pin=True)
+STAYING = replace(features().hints, stays=True)
+
+
+@pytest.mark.parametrize("given", [{"rules": AT_HOME}, {"hints": STAYING}], ids=["route", "request"])
+def test_it_is_asked_for_nothing_that_is_to_stay(given: dict) -> None:
+    assert isinstance(asked(fleet(DOWN), **given), NoCandidate)
+
+
+@pytest.mark.parametrize(
+    ("rules", "stays", "why"),
+    [(AT_HOME, False, "route all asks for none"), (PINNING, True, "the caller or a class")],
+)
+def test_a_caller_cannot_choose_it_for_what_is_to_stay(rules, stays: bool, why: str) -> None:
+    found = asked(fleet(state("a")), rules, hints=replace(STAYING, backend="h", stays=stays))
+    assert isinstance(found, NoCandidate)
+    assert found.kind == reasons.PIN_NOT_ALLOWED
+    assert why in found.detail
+    unknown = asked(fleet(state("a")), rules, hints=replace(STAYING, backend="zz", stays=stays))
+    assert isinstance(unknown, NoCandidate)
+    assert unknown.detail.endswith("there are: a")
 
 
 def test_without_stand_ins_or_a_route_a_refusal_stays_what_it_is() -> None:
@@ -126,11 +151,17 @@ def failed(name: str = "a", error: str = "status:502", status: int = 502) -> Att
     return Attempt(name, "headers", error, status, 0.0, 1.0)
 
 
-def next_after(*attempts: Attempt, why: str = "exhausted", snapshot: Snapshot | None = None, **given: object):
+def next_after(
+    *attempts: Attempt,
+    why: str = "exhausted",
+    snapshot: Snapshot | None = None,
+    rules=ASKING,
+    **given: object,
+):
     found = snapshot or fleet(state("a"))
     decision = asked(fleet(state("a")))
     assert isinstance(decision, Decision)
-    return after(GiveUp(why), decision, attempts, features(**given), found, 0.0)
+    return after(GiveUp(why), decision, attempts, features(**given), rules, found, 0.0)
 
 
 @pytest.mark.parametrize("why", ["exhausted", "attempts", "budget"])
@@ -155,6 +186,11 @@ def test_each_is_asked_once_and_in_the_order_of_the_file() -> None:
     both = fleet(state("a"), beside=(hosted("h"), hosted("i")))
     assert next_after(failed(), failed("h"), snapshot=both) == "i"
     assert next_after(failed(), failed("h"), failed("i"), snapshot=both) is None
+
+
+@pytest.mark.parametrize("given", [{"rules": AT_HOME}, {"hints": STAYING}], ids=["route", "request"])
+def test_it_does_not_answer_what_is_to_stay_once_servers_have_failed(given: dict) -> None:
+    assert next_after(failed(), **given) is None
 
 
 def test_nothing_follows_where_nothing_was_tried_or_the_caller_chose() -> None:

@@ -165,3 +165,14 @@ def test_that_classes_are_tried_in_another_order():
     assert told(replace(OLD, classes=(second, first)), old) == ("classes: tried in another order, b, a",)
     (new,) = told(replace(OLD, classes=(first, ServiceClass("c"), second)), old)
     assert new.startswith("classes.c: new")
+
+
+def test_that_prompts_may_leave_the_house_is_told():
+    leaving = route(name="out", prefer=(Selector(),), stand_ins=True)
+    line = told(policy(MATH, REST, leaving))[0]
+    assert line.endswith(", asks for stand-ins")
+    assert told(policy(MATH, replace(REST, stand_ins=True))) == ("routes.rest.stand_ins: false → true",)
+    keeping = ServiceClass("legal", stand_ins=False)
+    assert told(replace(OLD, classes=(keeping,))) == (
+        "classes.legal: new, name legal, match, stand_ins false",
+    )

@@ -1,8 +1,11 @@
 import pytest
 
+from gateway.core.features import Hints
 from gateway.core.fleet import STAND_IN
 from gateway.policy import stand_ins
 from gateway.policy.load import Invalid, Loaded, load, load_fleet
+from gateway.policy.predicted import stand_in_words
+from tests.factories import features
 
 FLEET = """\
 version: 1
@@ -71,3 +74,58 @@ def test_no_route_prefers_one() -> None:
     assert [(one.path, one.wrong) for one in found.problems] == [
         ("routes[0].prefer[0].name", "there is no backend 'h'")
     ]
+
+
+ALL = "version: 1\n{defaults}routes: [{{name: all, prefer: [any]{more}}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "more", "asks"),
+    [
+        ("", "", False),
+        ("", ", stand_ins: true", True),
+        ("defaults: {stand_ins: true}\n", "", True),
+        ("defaults: {stand_ins: true}\n", ", stand_ins: false", False),
+    ],
+)
+def test_a_stand_in_must_be_asked_for(defaults: str, more: str, asks: bool) -> None:
+    text = ALL.format(defaults=defaults, more=more)
+    found = load(FLEET.format(url="litellm://openai/x", model="org/Tiny", more=""), text)
+    assert isinstance(found, Loaded)
+    assert [one.stand_ins for one in found.value.policy.routes] == [asks]
+    warned = [one.right for one in found.warnings if "no route asks for stand-ins" in one.wrong]
+    assert len(warned) == (not asks)
+
+
+def test_a_class_keeps_its_requests_from_them() -> None:
+    text = (
+        "version: 1\nclasses: [{name: a}, {name: b, stand_ins: false}]\nroutes: [{name: r, prefer: [any]}]\n"
+    )
+    found = load(FLEET.format(url="litellm://openai/x", model="org/Tiny", more=""), text)
+    assert isinstance(found, Loaded)
+    assert [one.stand_ins for one in found.value.policy.classes] == [True, False]
+
+
+def test_a_fleet_without_any_is_not_warned_of() -> None:
+    plain = 'version: 1\nbackends: [{name: a, url: "http://127.0.0.1:8101", model: org/Tiny}]\n'
+    found = load(plain, ALL.format(defaults="", more=""))
+    assert isinstance(found, Loaded)
+    assert not found.warnings
+
+
+@pytest.mark.parametrize(
+    ("more", "hints", "words"),
+    [
+        (", stand_ins: true", Hints(), "Where no server can answer: h (openai/x)."),
+        ("", Hints(), "Where no server can answer: nobody, route all asks for none."),
+        (", stand_ins: true", Hints(stays=True), "nobody, the caller or a class of the policy forbids it."),
+    ],
+)
+def test_who_answers_in_the_place_of_servers_is_explained(more: str, hints: Hints, words: str) -> None:
+    text = ALL.format(defaults="", more=more)
+    found = load(FLEET.format(url="litellm://openai/x", model="org/Tiny", more=""), text)
+    assert isinstance(found, Loaded)
+    (route,), snapshot = found.value.policy.routes, found.value.fleet.idle()
+    assert stand_in_words(features(hints=hints), "org/Tiny", snapshot, route).endswith(words)
+    assert stand_in_words(features(hints=hints), "org/Tony", snapshot, route) == ""
+    assert stand_in_words(features(hints=hints), "org/Tiny", snapshot, None) == ""

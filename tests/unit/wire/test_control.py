@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 
 from gateway.core.breaker import BreakerSettings
 from gateway.core.budget import BudgetSettings
+from gateway.core.fleet import STAND_IN
 from gateway.core.outcome import Attempt
 from gateway.policy.learned import parse
 from gateway.runtime import clock
@@ -22,7 +23,7 @@ from gateway.runtime.sessions import Sessions
 from gateway.wire import control as module
 from gateway.wire.control import Control
 from tests.asgi import Conversation
-from tests.factories import backend, policy
+from tests.factories import backend, policy, route
 
 POLICY = b"version: 1\nclassify: {examples: %s}\nroutes: [{name: all, prefer: [any]}]\n"
 
@@ -37,7 +38,7 @@ def fleet():
 @pytest.fixture
 def control(fleet):
     config = SimpleNamespace(
-        policy=policy(), fleet=SimpleNamespace(revision="fleet-1", backends=(backend(),))
+        policy=policy(), fleet=SimpleNamespace(revision="fleet-1", backends=(backend(),), stand_ins=())
     )
     configuration = SimpleNamespace(config=config, warnings=(), problems=())
     return Control(
@@ -75,6 +76,14 @@ async def test_a_server_that_takes_requests(control):
     assert (one["breaker"], one["trips"], one["back_in_seconds"]) == ("closed", 0, 0.0)
     assert (one["limit"], one["max_in_flight"]) == (8, 8)
     assert await ready(control) == 200
+
+
+@pytest.mark.parametrize(("asks", "status"), [(True, 200), (False, 503)])
+async def test_a_stand_in_that_no_route_asks_for_makes_no_gateway_ready(control, fleet, asks, status):
+    fleet.replace([backend("a")], "fleet-2", [backend("h", method=STAND_IN)])
+    fleet.down("a", "gone")
+    control.configuration.config.policy = policy(route(stand_ins=asks))
+    assert await ready(control) == status
 
 
 async def test_a_server_that_a_probe_took_out(control, fleet):

@@ -493,6 +493,14 @@ def test_hints_that_nobody_could_read_are_no_hints(value: bytes) -> None:
     assert read({b"x-session-id": value}).hints == Hints()
 
 
+@pytest.mark.parametrize(
+    ("value", "stays"), [(b"yes", False), (b" Yes ", False), (b"no", True), (b"", True), (b"\xff", True)]
+)
+def test_a_caller_forbids_stand_ins_by_whatever_does_not_allow_them(value: bytes, stays: bool) -> None:
+    assert read({b"x-specroute-stand-ins": value}).hints == Hints(stays=stays)
+    assert not read({b"x-session-id": b"abc"}).hints.stays
+
+
 def test_a_long_hint_is_cut() -> None:
     session = read({b"x-session-id": b"a" * 10_000}).hints.session
     assert session is not None
