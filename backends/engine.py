@@ -141,17 +141,7 @@ async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
     Raises:
         NoEngineError: It cannot be run, has no vLLM, or does not answer in time.
     """
-    question = {
-        "modules": sorted({one.needs.module for one in methods().values() if one.needs}),
-        "configs": {spec.name: dict(spec.env) for spec in specs if _takes(spec)},
-        # Without the flags that are only written where vLLM has them.
-        "commands": {
-            spec.name: ["--model", spec.target, *arguments(spec, known=())]
-            for spec in specs
-            if spec.method in methods()
-        },
-    }
-    told = _understood(python, await _run(python, json.dumps(question)))
+    told = _understood(python, await _run(python, json.dumps(_question(specs))))
     engine = Engine(
         python=python,
         version=told["version"],
@@ -162,6 +152,19 @@ async def ask(python: str, specs: Sequence[LaunchSpec]) -> Answer:
         options=frozenset(told.get("options", ())),
     )
     return Answer(engine, (*_refused(engine, specs, told), *_unasked(engine, specs, told)))
+
+
+def _question(specs: Sequence[LaunchSpec]) -> dict[str, Any]:
+    return {
+        "modules": sorted({one.needs.module for one in methods().values() if one.needs}),
+        "configs": {spec.name: dict(spec.env) for spec in specs if _takes(spec)},
+        # Without the flags that are only written where vLLM has them.
+        "commands": {
+            spec.name: ["--model", spec.target, *arguments(spec, known=())]
+            for spec in specs
+            if spec.method in methods()
+        },
+    }
 
 
 def _refused(engine: Engine, specs: Sequence[LaunchSpec], told: Mapping[str, Any]) -> Iterator[Finding]:

@@ -1,14 +1,26 @@
-"""The file that a server's output is appended to, which may be on a disk that is full."""
+"""What a server writes: the file that it is appended to, on a disk that may be full, and why it ended."""
 
 from __future__ import annotations
 
+import re
 from io import FileIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from backends.commands import Command, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_CAUSE: Final = re.compile(r"(?:^|[\s\]])((?:[\w.]*(?:Error|Exception)|error): \S.*)")
+_POINTS_BACK: Final = "root cause"
+"""In what vLLM's processes say of an error of another one."""
+
+
+def cause(line: str) -> str | None:
+    """The error that a line tells, as Python or argparse writes them; None where it tells none of its own."""
+    found = None if _POINTS_BACK in line else _CAUSE.search(line)
+    return found[1] if found else None
 
 
 class Log:

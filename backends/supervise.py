@@ -15,7 +15,7 @@ import httpx
 
 from backends.commands import Command, Event
 from backends.reach import UnreadableCertificateError, client, disbelief
-from backends.server_log import Log
+from backends.server_log import Log, cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +57,8 @@ class _Server:
     """Set once it is known whether it becomes ready."""
     ready: bool = False
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
+    cause: str = ""
+    """The last error that it told."""
     process: asyncio.subprocess.Process | None = None
 
 
@@ -182,7 +184,8 @@ class Supervisor:
                     return False
                 await self._pause(process)
         if not self._stopping.is_set():
-            self._fail(server, f"exit code {process.returncode} before it was ready")
+            why = f": {server.cause}" if server.cause else ""
+            self._fail(server, f"exit code {process.returncode} before it was ready{why}")
         return False
 
     def _fail(self, server: _Server, why: str) -> None:
@@ -234,6 +237,7 @@ class Supervisor:
                 for written in lines:
                     text = written.decode(errors="replace").rstrip()
                     server.tail.append(text)
+                    server.cause = cause(text) or server.cause
                     self._line(server.command.name, text)
 
 

@@ -12,17 +12,17 @@ from backends.preflight.flags import check_flags
 from backends.preflight.method import check_method
 from backends.preflight.models import check_models
 from backends.preflight.options import check_options
-from backends.preflight.place import check_fleet
+from backends.preflight.place import check_compared, check_fleet
 from backends.preflight.reach import check_reach
 from backends.preflight.serving import check_serving
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from backends.machine import Machine
     from backends.spec import LaunchSpec
 
-__all__ = ["Finding", "preflight"]
+__all__ = ["Finding", "alone", "preflight"]
 
 
 def preflight(specs: Sequence[LaunchSpec], machine: Machine) -> list[Finding]:
@@ -32,20 +32,33 @@ def preflight(specs: Sequence[LaunchSpec], machine: Machine) -> list[Finding]:
         specs: The servers.
         machine: Where they are to run.
     """
-    findings: list[Finding] = []
-    for spec in specs:
-        findings += check_method(spec, machine)
-        if spec.method in methods():
-            findings += check_options(spec, machine)
-            findings += check_flags(spec, machine)
-            findings += check_serving(spec, machine)
-            findings += check_environment(spec)
-            findings += check_reach(spec, machine)
-            findings += check_models(spec, machine)
-            findings += check_drafts(spec, machine)
-    findings += check_fleet(specs, machine)
+    findings = [*_looked_at(specs, machine), *check_compared(specs)]
     places = {spec.name: place for place, spec in enumerate(specs)}
     return sorted(_once(findings), key=lambda one: places[one.server])
+
+
+def alone(spec: LaunchSpec, machine: Machine) -> list[Finding]:
+    """Everything that is wrong with a server, or odd about it, that has the machine to itself.
+
+    Args:
+        spec: The server.
+        machine: Where it is to run.
+    """
+    return [*_once([*_looked_at([spec], machine)])]
+
+
+def _looked_at(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Finding]:
+    for spec in specs:
+        yield from check_method(spec, machine)
+        if spec.method in methods():
+            yield from check_options(spec, machine)
+            yield from check_flags(spec, machine)
+            yield from check_serving(spec, machine)
+            yield from check_environment(spec)
+            yield from check_reach(spec, machine)
+            yield from check_models(spec, machine)
+            yield from check_drafts(spec, machine)
+    yield from check_fleet(specs, machine)
 
 
 def _once(findings: Sequence[Finding]) -> Sequence[Finding]:

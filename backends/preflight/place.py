@@ -26,6 +26,10 @@ def check_fleet(specs: Sequence[LaunchSpec], machine: Machine) -> Iterator[Findi
     yield from _ports(specs, machine)
     yield from _gpus(specs, machine)
     yield from _build(specs, machine)
+
+
+def check_compared(specs: Sequence[LaunchSpec]) -> Iterator[Finding]:
+    """Whether a fleet tells what speculation gains."""
     targets = {spec.target for spec in specs}
     for target in sorted(targets):
         own = [spec for spec in specs if spec.target == target]

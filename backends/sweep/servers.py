@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import httpx
 
 from backends.commands import Command, Event
-from backends.preflight import preflight
+from backends.preflight import alone
 from backends.starting import commands
 from backends.supervise import Patience, Supervisor
 
@@ -146,7 +146,7 @@ class Launched:
         """Check a server, start it, and stop it in the end."""
         spec = spec_of(self._specs, candidate)
         await self._port(spec)
-        wrong = [str(one) for one in preflight([spec], self._machine) if not one.warning]
+        wrong = [str(one) for one in alone(spec, self._machine) if not one.warning]
         if wrong or spec.name in self._refused:
             raise NoServerError("; ".join(wrong) or self._refused[spec.name])
         said: list[str] = []

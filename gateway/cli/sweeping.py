@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from backends.preflight import preflight
+from backends.preflight import alone
 from backends.sweep import here, log
 from backends.sweep.drive import Driver, Limits
 from backends.sweep.evidence import evidence
@@ -264,9 +264,9 @@ async def _machine(asked: Asked) -> tuple[Place, tuple[Finding, ...]]:
     except engine.NoEngineError as error:
         raise NoServerError(str(error)) from error
     machine = machine_here(answer, answer.engine.platform)
-    # They run one after the other, so each has all of the machine, and its port is free when its turn comes.
-    alone = replace(machine, port_is_free=lambda _host, _port: True)
-    ours = [found for spec in specs for found in preflight([spec], alone)]
+    # They run one after the other, so the port of each is free when its turn comes.
+    free = replace(machine, port_is_free=lambda _host, _port: True)
+    ours = [found for spec in specs for found in alone(spec, free)]
     known = {one.server for one in ours if not one.warning}
     return machine, (*ours, *(one for one in answer.findings if one.server not in known))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends import manifests, render
-from backends.engine import _config
+from backends.engine import _question
 from backends.flags import listed
 from backends.machine import Engine, Gpu, Machine
 from backends.methods import COMMON_KEYS, methods
@@ -62,8 +63,7 @@ def test_no_fleet_is_too_odd(sections: list[dict[str, Any]], machine: Machine) -
     anywhere = replace(machine, is_here=lambda _: True, env={"HOME": "/nonexistent"})
     findings = preflight(specs, anywhere)
     assert all(str(one).isprintable() and one.wrong and one.right for one in findings)
-    for spec in specs:
-        _config(spec)
+    assert json.loads(json.dumps(_question(specs))).keys() == {"modules", "configs", "commands"}
     if any(not one.warning for one in findings):
         return
     for spec in specs:

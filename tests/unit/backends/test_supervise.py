@@ -85,7 +85,7 @@ async def test_one_that_does_not_start_is_told_of_with_the_end_of_its_log(tmp_pa
     async with Supervisor(commands, tell=heard.tell, patience=QUICK) as supervisor:
         assert await supervisor.ready() == ["good"]
     detail = heard.details["bad", Event.FAILED]
-    assert detail.startswith("exit code 1 before it was ready; the end of")
+    assert detail.startswith("exit code 1 before it was ready: ValueError: no such draft; the end of")
     assert "ValueError: no such draft" in detail
     assert heard.events.count(("bad", Event.STARTING)) == 1
 

@@ -316,6 +316,7 @@ def test_what_vllm_refuses_is_said_before_anything_is_started_and_not_started(tm
     assert none == "none: vLLM 0.33.0 refuses it: no such backend; change what it names"
     assert ngram == "ngram-2: vLLM 0.33.0 refuses it: too few; change what it names"
     assert done.stderr.count("too few") == 1
+    assert "without speculation" not in done.stderr, "the baseline is measured by itself"
     assert last == f"nothing can be compared: {none}"
     assert not list((tmp_path / "sweep" / "logs").iterdir())
 
