@@ -33,6 +33,18 @@ _WITH_PARENT: Final = (
 """Runs a command that is told to stop when this process dies: a killed sweep leaves no server behind."""
 
 _POLL: Final = 0.5
+_SLOWER: Final = 5.0
+_LEAST: Final = 900.0
+
+
+def ready_within(most: float, slowest: float) -> float:
+    """Seconds that a server may take to be ready, where others of the same target were.
+
+    Args:
+        most: What the first one may take.
+        slowest: What the slowest one took; 0 if none was ready yet.
+    """
+    return min(most, max(_LEAST, _SLOWER * slowest)) if slowest else most
 
 
 class NoServerError(RuntimeError):
@@ -140,6 +152,7 @@ class Launched:
         self._tell = tell
         self._refused = refused or {}
         self._patience = patience or Patience()
+        self._slowest = 0.0
 
     @contextlib.asynccontextmanager
     async def open(self, candidate: Candidate) -> AsyncIterator[Place]:
@@ -157,10 +170,14 @@ class Launched:
             self._tell(name, f"{event.value} {detail.splitlines()[0] if detail else ''}".strip())
 
         command = self._command(spec)
-        supervisor = Supervisor([command], tell=tell, patience=self._patience)
+        patience = replace(self._patience, ready=ready_within(self._patience.ready, self._slowest))
+        supervisor = Supervisor([command], tell=tell, patience=patience)
+        clock = asyncio.get_running_loop()
+        began = clock.time()
         async with supervisor:
             if not await supervisor.ready():
                 raise NoServerError("; ".join(said) or "it did not start")
+            self._slowest = max(self._slowest, clock.time() - began)
             yield Place(spec.url, spec.served_model, command.key)
 
     async def _port(self, spec: LaunchSpec) -> None:

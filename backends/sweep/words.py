@@ -215,9 +215,8 @@ def _tie(one: Winner) -> str:
 
 def _broken(evidence: Evidence, choice: Choice) -> str:
     said = [f"{name(one.candidate)}: {one.why}" for one in choice.excluded]
-    said += [
-        f"{what} could not be measured: {why.splitlines()[0].removesuffix(':')}" for what, why in evidence.failures.items()
-    ]
+    for what, why in evidence.failures.items():
+        said.append(f"{what} could not be measured: {why.splitlines()[0].removesuffix(':')}")
     return f"Left out: {'. '.join(said)}." if said else ""
 
 

@@ -13,8 +13,9 @@ from backends import render
 from backends.machine import Engine, Machine, port_is_free
 from backends.spec import LaunchSpec
 from backends.supervise import Patience
+from backends.sweep import servers as module
 from backends.sweep.model import BASELINE, Candidate
-from backends.sweep.servers import Given, Launched, NoServerError, Place, spec_of
+from backends.sweep.servers import Given, Launched, NoServerError, Place, ready_within, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ def launched(
     monkeypatch: pytest.MonkeyPatch,
     fault: str = "none",
     *,
+    draft_fault: str = "none",
     free=lambda _host, _port: True,
     ready: float = 20.0,
     key: str | None = None,
@@ -37,7 +39,8 @@ def launched(
     port = next(one for one in range(23_000, 30_000) if port_is_free("127.0.0.1", one))
 
     def argv(spec: LaunchSpec, python: str, **_: object) -> Sequence[str]:
-        return [python, str(FAKE), str(spec.port), spec.served_model, fault, str(tmp_path / "mark")]
+        own = draft_fault if spec.speculates else fault
+        return [python, str(FAKE), str(spec.port), spec.served_model, own, str(tmp_path / "mark")]
 
     monkeypatch.setattr(render, "argv", argv)
     spec = LaunchSpec("one", "some/model", "served", port=port, api_key_env=key)
@@ -89,6 +92,32 @@ async def test_a_server_that_is_never_ready_is_waited_for_only_so_long(
     with pytest.raises(NoServerError, match="not ready"):
         async with servers.open(BASELINE):
             pass
+
+
+async def test_a_server_that_hangs_while_it_loads_is_waited_for_by_what_others_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def within(most: float, slowest: float) -> float:
+        waited.append(slowest)
+        return 1.0 if slowest else most
+
+    monkeypatch.setattr(module, "ready_within", within)
+    servers, _ = launched(tmp_path, monkeypatch, draft_fault="never", ready=60.0)
+    async with servers.open(BASELINE):
+        pass
+    with pytest.raises(NoServerError, match="not ready after 1 s"):
+        async with servers.open(Candidate("ngram", 4)):
+            pass
+    assert waited[0] == 0.0 < waited[1]
+
+
+@pytest.mark.parametrize(
+    ("slowest", "within"), [(0.0, 3600.0), (10.0, 900.0), (300.0, 1500.0), (1000.0, 3600.0)]
+)
+def test_others_say_how_long_a_server_may_load(slowest: float, within: float) -> None:
+    assert ready_within(3600.0, slowest) == within
 
 
 async def test_a_port_that_somebody_else_has_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
