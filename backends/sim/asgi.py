@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -24,11 +25,14 @@ class Request:
         length: Bytes that the answer announces; 0 for a stream.
     """
 
-    __slots__ = ("_receive", "_send", "answer_headers", "headers", "length", "method", "path", "status")
+    __slots__ = (
+        "_receive", "_send", "answer_headers", "headers", "length", "method", "path", "query", "status",
+    )  # fmt: skip
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.query: dict[str, str] = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.answer_headers: Headers = [_VARY]
         self.status = 500

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from backends.sim.answer import Answer
     from backends.sim.asgi import Request
+    from backends.sim.background import Work
     from backends.sim.bodies import Bodies
     from backends.sim.call import Call
     from backends.sim.engine import Job
@@ -94,7 +95,12 @@ class Exchange:
         flow = self._realtime.submit(job, len(self._choices), self._inbox)
         self._choices.append(_Choice(answer, flow, echo, tool_id))
 
-    async def run(self, request: Request) -> None:
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is a stream of events."""
+        return self._call.stream
+
+    async def run(self, request: Request | Work) -> None:
         """Answer; a client that leaves, waiting or reading, frees its slots at once."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -104,7 +110,7 @@ class Exchange:
         finally:
             self._free()
 
-    async def _watch(self, request: Request) -> None:
+    async def _watch(self, request: Request | Work) -> None:
         await request.left()
         self._gone = True
         self._free()
@@ -114,7 +120,7 @@ class Exchange:
         for choice in self._choices:
             self._realtime.cancel(choice.flow.job.id)
 
-    async def _stream(self, request: Request) -> None:
+    async def _stream(self, request: Request | Work) -> None:
         await request.stream()
         left = len(self._choices)
         events = [self._bodies.opening(index) for index in range(left)]
@@ -133,7 +139,7 @@ class Exchange:
             error = json.dumps({"error": engine_dead().error()})
             await request.write(f"data: {error}\n\n".encode() + DONE, more=False)
 
-    async def _body(self, request: Request) -> None:
+    async def _body(self, request: Request | Work) -> None:
         left = len(self._choices)
         while left and (shares := await self._inbox.take()):
             for share in shares:

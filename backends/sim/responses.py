@@ -7,19 +7,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from backends.sim.fields import Fields
+from backends.sim.background import Work
+from backends.sim.fields import Fields, RefusalError
 from backends.sim.messages import text_of
-from backends.sim.stored import Held
+from backends.sim.stored import QUEUED, Held
 from backends.sim.validate import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from backends.sim.asgi import Request
     from backends.sim.call import Call
+    from backends.sim.exchange import Exchange
     from backends.sim.parts import Ending, Frame, Part, Whole
     from backends.sim.stored import Stored
 
 _encode: Final = msgspec.json.Encoder().encode
+_NOT_STORED: Final = "background can only be used when `store` is true (parameter=background)"
+_NOT_KEPT: Final = (
+    "This vLLM engine does not support `store=True` and therefore does not support the background mode. To "
+    "enable these features, set the environment variable `VLLM_ENABLE_RESPONSES_API_STORE=1` when launching "
+    "the vLLM server."
+)
 _SAME: Final = ("model", "stream", "temperature", "top_p", "top_k", "metadata")
 
 
@@ -33,6 +42,9 @@ class Dialogue:
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
         self._turns: list[object] = []
+        self._store = self._background = False
+        self._work: Work | None = None
+        self._shapes: ResponsesBodies | None = None
 
     def read(self, fields: Fields) -> Call:
         """The chat that a body asks for; of content, only text.
@@ -47,9 +59,14 @@ class Dialogue:
         elif not isinstance(given, (str, list)):
             fields.add("string_type", "input", "Input should be a valid string", given)
             fields.add("list_type", "input", "Input should be a valid list", given)
+        self._background, self._store = fields.boolean("background"), bool(body.get("store", True))
         limit = fields.integer("max_output_tokens")
         instructions, previous = fields.string("instructions"), fields.string("previous_response_id")
         fields.raise_if_invalid()
+        if self._background and not self._store:
+            raise RefusalError(_NOT_STORED, param="background")
+        if self._background and not self._stored.keeps:
+            raise RefusalError(_NOT_KEPT, kind="invalid_request_error", param="background")
         turns = self._turns
         if previous:
             turns += self._stored.find(previous).turns
@@ -63,10 +80,34 @@ class Dialogue:
 
     def bodies(self, frame: Frame, call: Call) -> ResponsesBodies:
         """The shapes of the answer, which is kept once it is whole."""
-        return ResponsesBodies(frame, call, self._keep)
+        self._shapes = ResponsesBodies(frame, call, self._keep, background=self._background)
+        return self._shapes
+
+    async def run(self, exchange: Exchange, request: Request) -> None:
+        """Answer; where that is to be made in the background, say so, or send its events as they come."""
+        if not self._background:
+            await exchange.run(request)
+            return
+        assert self._shapes is not None  # noqa: S101 - the exchange has it
+        queued, work = self._shapes.queued(), Work()
+        self._work = work
+        self._stored.keep(Held(queued, [*self._turns], work))
+
+        async def made(work: Work) -> None:
+            await exchange.run(work)
+            if work.failed:
+                self._stored.fail(queued["id"])
+
+        work.begin(made)
+        if exchange.streams:
+            await work.follow(request, 0)
+        else:
+            await request.reply(_encode(queued))
 
     def _keep(self, response: dict[str, Any], text: object) -> None:
-        self._stored.keep(Held(response, [*self._turns, {"role": "assistant", "content": text}]))
+        if self._store:
+            turns = [*self._turns, {"role": "assistant", "content": text}]
+            self._stored.keep(Held(response, turns, self._work))
 
 
 def _turns(item: object) -> tuple[object, ...]:
@@ -91,16 +132,29 @@ class ResponsesBodies:
         frame: What all parts of the answer say.
         call: The request.
         keep: Gets the response once it is whole, and its text.
+        background: Whether it is made there.
     """
 
-    def __init__(self, frame: Frame, call: Call, keep: Callable[[dict[str, Any], object], None]) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        call: Call,
+        keep: Callable[[dict[str, Any], object], None],
+        *,
+        background: bool,
+    ) -> None:
         self._keep = keep
+        self._background = background
         self._frame = frame
         self._call = call
         self._item = f"msg_{hashlib.sha256(frame.id.encode()).hexdigest()[:16]}"
         self._events = 0
         self._texts: list[str] = []
         self._ending: Ending | None = None
+
+    def queued(self) -> dict[str, Any]:
+        """The body of a response that is yet to be made."""
+        return self._response(QUEUED, None, [], None, None)
 
     def opening(self, index: int) -> bytes:
         """The events that open the answer, its message and its text."""
@@ -201,7 +255,7 @@ class ResponsesBodies:
             "tool_choice": "none",
             "tools": [],
             "top_p": call.top_p,
-            "background": False,
+            "background": self._background,
             "max_output_tokens": self._frame.most_tokens,
             "max_tool_calls": None,
             "previous_response_id": None,

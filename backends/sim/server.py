@@ -195,7 +195,7 @@ class Simulator:
 
     async def _responses(self, request: Request) -> None:
         one = responses.Dialogue(self._stored)
-        await self._generate(request, one.read, one.bodies, "resp_")
+        await self._generate(request, one.read, one.bodies, "resp_", one.run)
 
     async def _generate(
         self,
@@ -203,6 +203,7 @@ class Simulator:
         read: Callable[[Fields], Call],
         shapes: Callable[[Frame, Call], Bodies],
         prefix: str,
+        run: Callable[[Exchange, Request], Awaitable[None]] = Exchange.run,
     ) -> None:
         fields = await received(request)
         if fields is None:
@@ -232,7 +233,7 @@ class Simulator:
         for prompt in prompts:
             self._measures.accept(call.n, call.max_tokens or options.max_model_len - prompt.count)
         try:
-            await exchange.run(request)
+            await run(exchange, request)
         finally:
             if call.tool_choice != "none" and options.auto_tools:
                 for called, number in exchange.spoken.items():
