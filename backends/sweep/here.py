@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     from backends.machine import Gpu
     from backends.methods import Platform
+    from backends.sweep.servers import Place
     from gateway.core.gpus import GpuSource
 
 ROCM_VERSION: Final = Path("/opt/rocm/.info/version")
 _CPUINFO: Final = Path("/proc/cpuinfo")
+_SIMULATED: Final = "-simulated-"
 _PATIENCE: Final = aiohttp.ClientTimeout(total=10.0)
 
 
@@ -94,6 +96,22 @@ async def version_of(url: str) -> str:
             return str(told.get("version", "")) if isinstance(told, dict) else ""
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return ""
+
+
+async def simulated(place: Place) -> bool:
+    """Whether a server marks its answers as a simulator's; False where it gives none."""
+    asked = {"model": place.model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
+    headers = {"authorization": f"Bearer {place.key}"} if place.key else {}
+    url = f"{place.url}/v1/chat/completions"
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=_PATIENCE, trust_env=False) as client,
+            client.post(url, json=asked, headers=headers) as response,
+        ):
+            told = await response.json()
+            return isinstance(told, dict) and _SIMULATED in str(told.get("system_fingerprint"))
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return False
 
 
 def _rocm(run: Callable[[tuple[str, ...]], str | None]) -> tuple[str, str]:

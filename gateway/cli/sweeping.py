@@ -231,6 +231,8 @@ async def _bench(asked: Asked, out: Path, shown: _Shown) -> AsyncIterator[tuple[
         machine = here.here(await here.version_of(baseline.url))
         if not baseline.url.startswith(("http://127.0.0.1", "http://localhost")):
             machine = Machine(vllm=machine.vllm)  # nothing is known of the machine behind a URL
+        if await here.simulated(baseline):
+            machine = Machine(hardware=_simulated_hardware(setup.target), simulated=True)
         sources = {
             Candidate(one.method, one.draft_tokens): one.gpus for one in reversed(setup.backends) if one.gpus
         }
@@ -283,7 +285,10 @@ def _say(findings: Iterable[Finding], shown: _Shown) -> None:
 def _simulated_hardware(target: str) -> str:
     from backends.sim import profiles
 
-    return profiles.configurations(target)[0].hardware
+    try:
+        return profiles.configurations(target)[0].hardware
+    except profiles.UnknownConfigurationError:
+        return "servers"
 
 
 def _written(asked: Asked, out: Path, sweep: Sweep, machine: Machine, *, settled: bool) -> Files | None:

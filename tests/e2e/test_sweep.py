@@ -212,7 +212,7 @@ async def test_a_draft_that_says_something_else_is_measured_and_not_chosen(tmp_p
 
 async def test_the_command_says_of_a_server_that_hangs_for_how_long_nothing_came(tmp_path: Path) -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        if server.requests[-1][0].startswith(b"POST"):
+        if b'"stream"' in server.requests[-1][1]:
             await gone(reader)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
         return True
@@ -308,6 +308,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(fleet: Path, tmp_path: Path, 
     assert len({(one.cell, one.number) for one, _ in after.rounds}) == len(after.rounds)
     found = parse((out / "evidence.json").read_text(encoding="utf-8"))
     assert {one.label for one in found.measurements} == {"none", "dflash-7"}
+    assert found.machine.simulated
     # Two rounds of a busy machine may leave it open whether the draft is faster.
     assert json.loads(done.stdout)["everywhere"] in {"none", "dflash-7"}
     # The policy that it wrote is right for the fleet that it measured, but for what it rests on.

@@ -8,6 +8,7 @@ from aiohttp.test_utils import TestServer
 
 from backends.machine import Gpu
 from backends.sweep import here
+from backends.sweep.servers import Place
 from gateway.core.gpus import GpuSource
 
 if TYPE_CHECKING:
@@ -90,3 +91,22 @@ async def test_an_exporter_tells_the_memory_of_servers_elsewhere() -> None:
 
 async def test_a_server_that_does_not_tell_its_version_has_none() -> None:
     assert await here.version_of("http://127.0.0.1:1") == ""
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "simulated"), [("vllm-0.32.0-simulated-0a1b", True), ("vllm-0.32.0-tp1-0a1b", False), (None, False)]
+)  # fmt: skip
+async def test_answers_of_a_simulator_are_told_from_others(fingerprint: str | None, simulated: bool) -> None:
+    async def chat(request: web.Request) -> web.Response:
+        if request.headers.get("authorization") != "Bearer secret":
+            return web.json_response({"error": "no key"}, status=401)
+        assert (await request.json())["model"] == "served"
+        return web.json_response({"system_fingerprint": fingerprint})
+
+    served = web.Application()
+    served.router.add_post("/v1/chat/completions", chat)
+    async with TestServer(served) as server:
+        url = str(server.make_url("")).rstrip("/")
+        assert await here.simulated(Place(url, "served", "secret")) is simulated
+        assert await here.simulated(Place(url, "served")) is False
+    assert await here.simulated(Place("http://127.0.0.1:1", "served")) is False
