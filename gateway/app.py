@@ -95,7 +95,8 @@ class Gateway:
         self._telemetry = telemetry.setup(
             service_name=settings.service_name,
             service_version=__version__,
-            otlp_endpoint=settings.otlp_endpoint,
+            traces_to=settings.receiver("traces"),
+            metrics_to=settings.receiver("metrics"),
             semconv=settings.semconv,
             trace_slow=settings.trace_slow,
         )

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+NOWHERE: Final = "none"
+"""In place of an address: what would go there is not sent."""
 
-def _http(address: str) -> str:
-    """An address that can be posted to; nothing of it is repeated, as it may hold a password."""
+
+def http_address(address: str) -> str:
+    """An address that can be posted to.
+
+    Raises:
+        ValueError: It is none. Nothing of it is repeated, as it may hold a password.
+    """
     try:
         parts = urlsplit(address)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -20,6 +27,10 @@ def _http(address: str) -> str:
     if not usable:
         raise ValueError("it is no HTTP address: write http://localhost:4318 or the like")
     return address
+
+
+def _http_or_nowhere(address: str) -> str:
+    return address if address == NOWHERE else http_address(address)
 
 
 class Settings(BaseSettings):
@@ -78,8 +89,15 @@ class Settings(BaseSettings):
         default=16, ge=0, description="full files of the decision log that are kept"
     )
     seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the routing draws")
-    otlp_endpoint: Annotated[str, AfterValidator(_http)] | None = Field(
+    otlp_endpoint: Annotated[str, AfterValidator(http_address)] | None = Field(
         default=None, description="OTLP/HTTP collector, such as http://localhost:4318"
+    )
+    otlp_traces_endpoint: Annotated[str, AfterValidator(_http_or_nowhere)] | None = Field(
+        default=None,
+        description="whole address for spans alone, such as http://localhost:4318/v1/traces, or none",
+    )
+    otlp_metrics_endpoint: Annotated[str, AfterValidator(_http_or_nowhere)] | None = Field(
+        default=None, description="the same for metrics, which /metrics has all the same"
     )
     trace_ratio: float = Field(
         default=0.1, ge=0, le=1, description="share of traces begun here that is exported"
@@ -102,3 +120,10 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least log level"
     )
+
+    def receiver(self, signal: Literal["traces", "metrics"]) -> str | None:
+        """The whole address that spans or metrics are posted to; None where they are not."""
+        own = self.otlp_traces_endpoint if signal == "traces" else self.otlp_metrics_endpoint
+        if own is not None:
+            return None if own == NOWHERE else own
+        return None if self.otlp_endpoint is None else f"{self.otlp_endpoint.rstrip('/')}/v1/{signal}"

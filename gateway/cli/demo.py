@@ -166,12 +166,16 @@ class Demo:
     @asynccontextmanager
     async def _gateway(self, fleet: Path, policy: Path) -> AsyncIterator[str]:
         from gateway.app import Gateway
+        from gateway.cli.otel import with_standard
         from gateway.cli.running import serving
         from gateway.policy.load import Loaded
         from gateway.runtime.reload import load_files
         from gateway.settings import Settings
 
         settings = Settings(fleet=fleet, policy=policy, port=self._free(), log_level="warning")
+        settings, unheeded = with_standard(settings, os.environ)
+        for words in unheeded:
+            self._console.print(words)
         loaded = load_files(fleet, policy, os.environ)
         if not isinstance(loaded, Loaded):
             raise DemoError("\n".join(map(str, loaded.problems)))

@@ -18,6 +18,7 @@ import uvloop
 
 from gateway.app import Gateway
 from gateway.cli.environment import mistyped
+from gateway.cli.otel import with_standard
 from gateway.cli.workers import HURRY, Supervisor, Worker, listen
 from gateway.policy.load import Invalid
 from gateway.runtime import tasks
@@ -126,7 +127,11 @@ def _run(settings: Settings) -> int:
         return 2
     for warning in loaded.warnings:
         _log.warning("%s", warning)
-    for words in mistyped(os.environ, settings.fleet.read_text(encoding="utf-8", errors="replace")):
+    settings, unheeded = with_standard(settings, os.environ)
+    for words in (
+        *unheeded,
+        *mistyped(os.environ, settings.fleet.read_text(encoding="utf-8", errors="replace")),
+    ):
         _log.warning("%s", words)
     try:
         if settings.workers == 1:

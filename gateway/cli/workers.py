@@ -77,7 +77,7 @@ class Supervisor:
         self._work = work
         self._stack = ExitStack()
         self._port = settings.port
-        self._memory = Memory(settings.workers)
+        self._memory: Memory
         self._listeners: list[socket.socket] = []
         self._lifeline = (-1, -1)
         self._running: dict[int, tuple[int, float]] = {}
@@ -89,6 +89,11 @@ class Supervisor:
         Raises:
             OSError: The port is taken.
         """
+        try:
+            self._memory = Memory(self._settings.workers)
+        except OSError as error:  # where memory may not be promised that is not there
+            _log.error("no memory for %d workers to share: %s", self._settings.workers, error.strerror)
+            return 1
         with self._stack:
             self._reserve()
             for number in _SIGNALS:

@@ -242,17 +242,6 @@ def observe_policy(meter: Meter, policy: Callable[[], tuple[str, bool]]) -> None
     observe(meter, names.POLICY_CURRENT, current)
 
 
-def observe_dropped(meter: Meter, dropped: Callable[[], int]) -> None:
-    """Register the counter of Records that never came to telemetry."""
-    observe(meter, names.RECORDS_DROPPED, lambda: [((), dropped())])
-
-
-def observe_export(meter: Meter, spans: Callable[[], int], points: Callable[[], int]) -> None:
-    """Register the counters of spans and of data points that were not exported."""
-    observe(meter, names.SPANS_DROPPED, lambda: [((), spans())])
-    observe(meter, names.POINTS_DROPPED, lambda: [((), points())])
-
-
-def observe_log(meter: Meter, metric: names.Metric, dropped: Callable[[], int]) -> None:
-    """Register the counter of what is not in a log."""
+def observe_dropped(meter: Meter, metric: names.Metric, dropped: Callable[[], int]) -> None:
+    """Register a counter of what never came to where it should."""
     observe(meter, metric, lambda: [((), dropped())])

@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from gateway.telemetry import gauges, learned, metrics, names, openmetrics
 from gateway.telemetry.histograms import Histograms, PrometheusReader, PushReader
-from gateway.telemetry.span_queue import SpanQueue
+from gateway.telemetry.span_queue import SpanQueue, span_limits
 from gateway.telemetry.spans import Spans
 
 if TYPE_CHECKING:
@@ -53,7 +53,12 @@ class Telemetry:
     content_type: Final = CONTENT_TYPE_PLAIN_0_0_4
 
     def __init__(
-        self, resource: Resource, genai: names.GenAi, otlp_endpoint: str | None, trace_slow: float
+        self,
+        resource: Resource,
+        genai: names.GenAi,
+        traces_to: str | None,
+        metrics_to: str | None,
+        trace_slow: float,
     ) -> None:
         version = str(resource.attributes[SERVICE_VERSION])
         self._snapshot: Callable[[], Snapshot] | None = None
@@ -67,21 +72,27 @@ class Telemetry:
         readers: list[MetricReader] = [PrometheusReader(histograms, self._registry, limits)]
         self._queue: SpanQueue | None = None
         self._stop_waiting: list[Callable[[], None]] = []
-        if otlp_endpoint is not None:
-            base = otlp_endpoint.rstrip("/")
-            # Imported by those alone who export: it takes a tenth of a second.
-            from gateway.telemetry.otlp_http import MetricSender, Sender  # noqa: PLC0415
+        counts: dict[names.Metric, Callable[[], int]] = {}
+        # Imported by those alone who export: it takes a tenth of a second.
+        if traces_to is not None:
+            from gateway.telemetry.otlp_http import Sender  # noqa: PLC0415
 
-            sender = Sender(f"{base}/v1/traces", os.environ)
-            numbers = MetricSender(f"{base}/v1/metrics")
-            self._stop_waiting = [sender.close, numbers.shutdown]
-            self._queue = SpanQueue(sender, self._spans, *_span_limits(os.environ))
-            readers.append(PushReader(histograms, numbers, limits))
+            sender = Sender(traces_to, os.environ)
+            self._queue = queue = SpanQueue(sender, self._spans, *span_limits(os.environ))
+            self._stop_waiting.append(sender.close)
+            counts[names.SPANS_DROPPED] = lambda: queue.dropped
+        if metrics_to is not None:
+            from gateway.telemetry.otlp_http import MetricSender  # noqa: PLC0415
+
+            points = MetricSender(metrics_to)
+            readers.append(PushReader(histograms, points, limits))
+            self._stop_waiting.append(points.shutdown)
+            counts[names.POINTS_DROPPED] = lambda: points.dropped
         self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter(names.SCOPE, version)
         self._metrics = metrics.Metrics(self._meter, histograms, genai, self._backends)
-        if (queue := self._queue) is not None:
-            gauges.observe_export(self._meter, lambda: queue.dropped, lambda: numbers.dropped)
+        for metric, dropped in counts.items():
+            gauges.observe_dropped(self._meter, metric, dropped)
         self.gain: Gain = self._metrics.gain
 
     def on_record(self, record: Record) -> None:
@@ -205,19 +216,19 @@ class Telemetry:
 
     def observe_dropped(self, dropped: Callable[[], int]) -> None:
         """Show the Records that never came here. Call it once."""
-        gauges.observe_dropped(self._meter, dropped)
+        gauges.observe_dropped(self._meter, names.RECORDS_DROPPED, dropped)
 
     def observe_decision_log(self, dropped: Callable[[], int]) -> None:
         """Show the requests that are not in the decision log. Call it once, if there is one."""
-        gauges.observe_log(self._meter, names.DECISIONS_DROPPED, dropped)
+        gauges.observe_dropped(self._meter, names.DECISIONS_DROPPED, dropped)
 
     def observe_access_log(self, dropped: Callable[[], int]) -> None:
         """Show the requests that are not in the access log. Call it once, if there is one."""
-        gauges.observe_log(self._meter, names.ACCESS_DROPPED, dropped)
+        gauges.observe_dropped(self._meter, names.ACCESS_DROPPED, dropped)
 
     def observe_process_log(self, dropped: Callable[[], int]) -> None:
         """Show the lines that are not in the log. Call it once."""
-        gauges.observe_log(self._meter, names.LOG_DROPPED, dropped)
+        gauges.observe_dropped(self._meter, names.LOG_DROPPED, dropped)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -274,15 +285,10 @@ def _plain(resource: Resource) -> dict[str, Value]:
     }
 
 
-def _span_limits(env: Mapping[str, str]) -> tuple[int, float]:
-    """Requests held at most, of two spans each, and seconds between two exports, by the usual variables."""
-    spans, milliseconds = env.get("OTEL_BSP_MAX_QUEUE_SIZE", 4096), env.get("OTEL_BSP_SCHEDULE_DELAY", 1000)
-    return int(spans) // 2, float(milliseconds) / 1000
-
-
 def setup(
     *,
-    otlp_endpoint: str | None = None,
+    traces_to: str | None = None,
+    metrics_to: str | None = None,
     service_name: str = "specroute",
     service_version: str = "",
     semconv: str = "0.1.0",
@@ -292,9 +298,10 @@ def setup(
     """Start telemetry.
 
     Args:
-        otlp_endpoint: Base address of an OTLP/HTTP receiver, such as ``http://collector:4318``. None keeps
-            spans and metrics in the process. Headers, certificates and intervals are taken from the
-            standard ``OTEL_*`` variables.
+        traces_to: Whole address of an OTLP/HTTP receiver, such as ``http://collector:4318/v1/traces``. None
+            keeps spans in the process. Headers, certificates and intervals are taken from the standard
+            ``OTEL_*`` variables.
+        metrics_to: The same for metrics.
         service_name: ``service.name`` of the resource.
         service_version: ``service.version`` of the resource.
         semconv: Version of the GenAI conventions, a key of :data:`gateway.telemetry.names.GENAI`.
@@ -309,4 +316,4 @@ def setup(
     resource = Resource.create(
         {SERVICE_NAME: service_name, SERVICE_VERSION: service_version, **(resource_attributes or {})}
     )
-    return Telemetry(resource, names.GENAI[semconv], otlp_endpoint, trace_slow)
+    return Telemetry(resource, names.GENAI[semconv], traces_to, metrics_to, trace_slow)

@@ -13,6 +13,8 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.core.outcome import Record
     from gateway.telemetry.otlp_http import Sender
     from gateway.telemetry.spans import Spans
@@ -154,3 +156,9 @@ class SpanQueue:
         self._sent_requests += batch.requests
         self._sent_bytes += batch.size
         self._unsent += lost
+
+
+def span_limits(env: Mapping[str, str]) -> tuple[int, float]:
+    """Requests held at most, of two spans each, and seconds between two exports, by the usual variables."""
+    spans, milliseconds = env.get("OTEL_BSP_MAX_QUEUE_SIZE", 4096), env.get("OTEL_BSP_SCHEDULE_DELAY", 1000)
+    return int(spans) // 2, float(milliseconds) / 1000

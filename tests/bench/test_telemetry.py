@@ -123,7 +123,10 @@ def requests(ratio: float) -> list[Record]:
 
 def spent(endpoint: str | None, ratio: float) -> tuple[float, float, int]:
     """Microseconds of CPU a request of all threads, median of what the caller's own took, and spans dropped."""
-    telemetry = setup(otlp_endpoint=endpoint)
+    receivers = {} if endpoint is None else {
+        "traces_to": f"{endpoint}/v1/traces", "metrics_to": f"{endpoint}/v1/metrics",
+    }  # fmt: skip
+    telemetry = setup(**receivers)
     seen = fleet()
     telemetry.observe_fleet(lambda: seen, lambda: 100.0)
     records, queue = requests(ratio), telemetry._queue

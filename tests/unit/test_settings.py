@@ -38,3 +38,30 @@ def test_a_collector_has_an_http_address(address: str | None) -> None:
 def test_a_collector_that_cannot_be_posted_to_is_refused(address: str) -> None:
     with pytest.raises(ValidationError, match="write http://localhost:4318 or the like"):
         Settings(**FILES, otlp_endpoint=address)
+
+
+@pytest.mark.parametrize(
+    ("given", "traces", "metrics"),
+    [
+        ({}, None, None),
+        ({"otlp_endpoint": "http://c:1/"}, "http://c:1/v1/traces", "http://c:1/v1/metrics"),
+        (
+            {"otlp_endpoint": "http://c:1", "otlp_traces_endpoint": "http://t:1/in"},
+            "http://t:1/in",
+            "http://c:1/v1/metrics",
+        ),
+        ({"otlp_endpoint": "http://c:1", "otlp_metrics_endpoint": "none"}, "http://c:1/v1/traces", None),
+        ({"otlp_metrics_endpoint": "http://m:1/"}, None, "http://m:1/"),
+    ],
+)
+def test_spans_and_metrics_go_to_one_receiver_or_to_two(
+    given: dict[str, str], traces: str | None, metrics: str | None
+) -> None:
+    settings = Settings(**FILES, **given)
+    assert (settings.receiver("traces"), settings.receiver("metrics")) == (traces, metrics)
+
+
+@pytest.mark.parametrize("name", ["otlp_traces_endpoint", "otlp_metrics_endpoint"])
+def test_a_receiver_of_one_signal_has_an_http_address_too(name: str) -> None:
+    with pytest.raises(ValidationError, match="it is no HTTP address"):
+        Settings(**FILES, **{name: "nowhere"})

@@ -30,7 +30,7 @@ def test_the_receiver_of_the_documentation_shows_spans(record: Record, tmp_path:
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as receiver:  # noqa: S603 - ours
         try:
             eventually(lambda: listens(port), bool)
-            telemetry = setup(otlp_endpoint=f"http://127.0.0.1:{port}")
+            telemetry = setup(traces_to=f"http://127.0.0.1:{port}/v1/traces")
             telemetry.on_record(record)
             telemetry.close()
             assert receiver.stdout is not None

@@ -15,7 +15,7 @@ from gateway.core.policy import ClassifierSettings, Match, Policy, Route, Timeou
 from gateway.core.predict import SAMPLED, Cell, ServerModel
 from gateway.runtime.fleet_advice import FleetAdvice
 from gateway.telemetry import names
-from gateway.telemetry.gauges import observe_export
+from gateway.telemetry.gauges import observe_dropped
 from gateway.telemetry.setup import setup
 
 if TYPE_CHECKING:
@@ -323,7 +323,8 @@ def test_every_documented_metric_is_served_with_its_labels(
     telemetry.observe_decision_log(lambda: 0)
     telemetry.observe_access_log(lambda: 0)
     telemetry.observe_process_log(lambda: 0)
-    observe_export(telemetry._meter, lambda: 0, lambda: 0)
+    observe_dropped(telemetry._meter, names.SPANS_DROPPED, lambda: 0)
+    observe_dropped(telemetry._meter, names.POINTS_DROPPED, lambda: 0)
     telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)
     telemetry.observe_requests(lambda: 2, lambda: 1)
     telemetry.observe_gpus({"eagle": GpuLoad(0.5, 0.4, 700.0, 99.0)}, lambda: 100.0)

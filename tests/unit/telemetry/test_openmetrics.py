@@ -21,7 +21,7 @@ SCRAPER = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=
 
 @pytest.fixture
 def telemetry(receiver: Any) -> Iterator[Telemetry]:
-    found = setup(otlp_endpoint=receiver.endpoint)
+    found = setup(traces_to=f"{receiver.endpoint}/v1/traces", metrics_to=f"{receiver.endpoint}/v1/metrics")
     yield found
     found.close()
 

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 FAILED = Attempt("plain", "headers", "status:503", 503, 100.01, 100.2, "e" * 16)
 
 
+def receiving(endpoint: str) -> dict[str, str]:
+    """One receiver for spans and metrics."""
+    return {"traces_to": f"{endpoint}/v1/traces", "metrics_to": f"{endpoint}/v1/metrics"}
+
+
 def found(span: Span) -> dict[str, Any]:
     def value(any_value: Any) -> Any:
         kind = any_value.WhichOneof("value")
@@ -54,7 +59,7 @@ def by_kind(spans: list[Span]) -> tuple[Span, list[Span]]:
 def sent(receiver: Any, snapshot: Snapshot, *records: Record, **given: Any) -> list[Span]:
     telemetry = setup(
         **given,
-        otlp_endpoint=receiver.endpoint,
+        **receiving(receiver.endpoint),
         service_name="gw",
         service_version="9",
         resource_attributes={"deployment.environment": "t"},
@@ -170,7 +175,7 @@ def test_what_is_kept_though_not_sampled_is_an_exemplar_too(
 
 
 def test_no_secret_and_no_client_identity_leaves(receiver: Any, snapshot: Snapshot, record: Record) -> None:
-    telemetry = setup(otlp_endpoint=receiver.endpoint)
+    telemetry = setup(**receiving(receiver.endpoint))
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
     telemetry.on_record(record)
     exposition = telemetry.exposition().decode()
@@ -190,7 +195,7 @@ def black_hole() -> Iterator[str]:
 def test_a_receiver_that_never_answers_does_not_hold_up_records(
     black_hole: str, record: Record, series: Series
 ) -> None:
-    telemetry = setup(otlp_endpoint=black_hole)
+    telemetry = setup(**receiving(black_hole))
     for _ in range(5000):  # more than the queue of spans holds
         telemetry.on_record(record)
     found = series(telemetry.exposition())
@@ -246,7 +251,7 @@ def test_every_span_is_delivered_or_counted_and_no_more_requests_are_held_than_a
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2" if kind == "black_hole" else "60")
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "600")
     found = request.getfixturevalue(kind)
-    telemetry = setup(otlp_endpoint=getattr(found, "endpoint", found))
+    telemetry = setup(**receiving(getattr(found, "endpoint", found)))
     queue = telemetry._queue
     assert queue is not None
     most = 0
@@ -326,7 +331,7 @@ def test_memory_does_not_move_with_a_receiver_in_trouble(
 ) -> None:
     """What is held is at most what is allowed to be, and the rest is counted."""
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "400")
-    telemetry = setup(otlp_endpoint=request.getfixturevalue(kind))
+    telemetry = setup(**receiving(request.getfixturevalue(kind)))
     queue = telemetry._queue
     assert queue is not None
     sent = 0
@@ -363,7 +368,7 @@ def test_a_dead_receiver_raises_nothing_and_the_close_gives_up(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         dead = f"http://127.0.0.1:{server.getsockname()[1]}"
-    telemetry = setup(otlp_endpoint=dead)
+    telemetry = setup(**receiving(dead))
     telemetry.on_record(record)
     telemetry.close(timeout=0.05)
     assert "the rest is lost" in caplog.text
