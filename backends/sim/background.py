@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from gateway.runtime import tasks
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -30,7 +28,7 @@ class Work:
 
     def begin(self, run: Callable[[Work], Coroutine[None, None, None]]) -> None:
         """Have it made."""
-        self._task = tasks.spawn(run(self), name="response in the background")
+        self._task = asyncio.get_running_loop().create_task(run(self), name="response in the background")
 
     async def cancel(self) -> None:
         """Stop it; it is stopped on return."""

@@ -174,8 +174,7 @@ class Demo:
 
         settings = Settings(fleet=fleet, policy=policy, port=self._free(), log_level="warning")
         settings, unheeded = with_standard(settings, os.environ)
-        for words in unheeded:
-            self._console.print(words)
+        self._console.print(*(f"{words}\n" for words in unheeded), sep="", end="", markup=False)
         loaded = load_files(fleet, policy, os.environ)
         if not isinstance(loaded, Loaded):
             raise DemoError("\n".join(map(str, loaded.problems)))
@@ -234,9 +233,7 @@ class Demo:
                         failures.append(f"{told['id']} ({told['workload']}): {told['error']}")
                     progress.advance(task)
             if (code := await process.wait()) or ended < self._requests:
-                failures.append(
-                    f"the client ended with code {code} after {ended} of {self._requests} prompts"
-                )
+                failures.append(f"the client ended with code {code} after {ended} of {self._requests}")
         finally:
             await _end(process)
         with suppress(TimeoutError):

@@ -21,7 +21,9 @@ backends:
   - {{name: plain, url: "http://127.0.0.1:{}", model: Qwen/Qwen3-8B}}
   - {{name: hosted, url: "litellm://openai/hosted-1", model: Qwen/Qwen3-8B}}
 """
-POLICY = "version: 1\nmodels: {tiny: Qwen/Qwen3-8B}\nroutes: [{name: default, prefer: [any], stand_ins: true}]\n"
+POLICY = (
+    "version: 1\nmodels: {tiny: Qwen/Qwen3-8B}\nroutes: [{name: default, prefer: [any], stand_ins: true}]\n"
+)
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
 
 
