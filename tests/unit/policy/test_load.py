@@ -73,8 +73,8 @@ def test_every_sample_names_its_schema_for_editors(name: str) -> None:
 
 def test_the_examples_of_the_reference_fit_each_other() -> None:
     text = (POLICIES.parent / "docs" / "policy.md").read_text(encoding="utf-8")
-    fleet, hosted, policy = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    for loaded in (load(fleet, policy), load_fleet(hosted)):
+    fleet, hosted, letting, policy = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for loaded in (load(fleet, policy), load_fleet(hosted), load(hosted, f"version: 1\n{letting}")):
         assert isinstance(loaded, Loaded), loaded
         assert loaded.warnings == ()
 
