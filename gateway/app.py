@@ -27,7 +27,7 @@ from gateway.runtime.scrape import Scraper
 from gateway.runtime.sessions import Sessions
 from gateway.runtime.tallies import follow
 from gateway.runtime.visits import Visits
-from gateway.telemetry import logging
+from gateway.telemetry import logging, names
 from gateway.telemetry import setup as telemetry
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.decision_log import DecisionLog
@@ -133,16 +133,16 @@ class Gateway:
         self._telemetry.observe_draft_latency(self._draft_latency.usual)
         self._gpus = GpuWatch()
         self._telemetry.observe_gpus(self._gpus.loads, clock.monotonic)
-        self._telemetry.observe_process_log(logging.dropped)
+        self._telemetry.observe_dropped(names.LOG_DROPPED, logging.dropped)
         self._logs: list[DecisionLog | AccessLog] = []
         if settings.decision_log is not None:
             size, files = settings.decision_log_bytes, settings.decision_log_files
             decided = DecisionLog(settings.decision_log, settings.seed, max_bytes=size, keep=files)
-            self._telemetry.observe_decision_log(lambda: decided.dropped)
+            self._telemetry.observe_dropped(names.DECISIONS_DROPPED, lambda: decided.dropped)
             self._logs.append(decided)
         if settings.access_log:
             accessed = AccessLog()
-            self._telemetry.observe_access_log(lambda: accessed.dropped)
+            self._telemetry.observe_dropped(names.ACCESS_DROPPED, lambda: accessed.dropped)
             self._logs.append(accessed)
         sessions = Sessions()
         self._agreement = Agreement(config.policy.classifier)
@@ -162,7 +162,7 @@ class Gateway:
             ],
             capacity=settings.record_queue,
         )
-        self._telemetry.observe_dropped(lambda: self._consumers.dropped)
+        self._telemetry.observe_dropped(names.RECORDS_DROPPED, lambda: self._consumers.dropped)
         admission = Admission(settings.max_requests)
         self._telemetry.observe_requests(lambda: admission.open, lambda: len(self._fleet.queue))
         classifier = models.trained()

@@ -174,10 +174,9 @@ class Driver:
             raise AssertionError("the client is opened by entering")
         loop = asyncio.get_running_loop()
         url = f"{place.url}/v1/chat/completions"
-        headers = {"authorization": f"Bearer {place.key}"} if place.key else {}
         try:
             with watch.over(answer):
-                async with self._session.post(url, json=body, headers=headers) as response:
+                async with self._session.post(url, json=body, headers=place.headers) as response:
                     if response.status != 200:
                         said = (await response.read())[:300].decode(errors="replace")
                         answer.error = f"status {response.status}: {said}"

@@ -101,12 +101,11 @@ async def version_of(url: str) -> str:
 async def simulated(place: Place) -> bool:
     """Whether a server marks its answers as a simulator's; False where it gives none."""
     asked = {"model": place.model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
-    headers = {"authorization": f"Bearer {place.key}"} if place.key else {}
     url = f"{place.url}/v1/chat/completions"
     try:
         async with (
             aiohttp.ClientSession(timeout=_PATIENCE, trust_env=False) as client,
-            client.post(url, json=asked, headers=headers) as response,
+            client.post(url, json=asked, headers=place.headers) as response,
         ):
             told = await response.json()
             return isinstance(told, dict) and _SIMULATED in str(told.get("system_fingerprint"))

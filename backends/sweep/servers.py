@@ -58,6 +58,11 @@ class Place(NamedTuple):
     model: str
     key: str = ""
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What each request says of who asks."""
+        return {"authorization": f"Bearer {self.key}"} if self.key else {}
+
 
 class Servers(Protocol):
     """Gives a server for a candidate."""

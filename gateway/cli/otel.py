@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from gateway.settings import NOWHERE, http_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     from gateway.settings import Settings
 
@@ -91,19 +91,19 @@ def _unusable(env: MutableMapping[str, str]) -> Iterator[str]:
 
 def _positive(text: str) -> bool:
     try:
-        return not text.strip() or 0.0 < float(text) < math.inf
+        return not text or 0.0 < float(text) < math.inf
     except ValueError:
         return False
 
 
-def _service(env: MutableMapping[str, str]) -> str:
+def _service(env: Mapping[str, str]) -> str:
     """What the service is called, "" where nothing says it."""
     pairs = [part.partition("=") for part in _list(env, "OTEL_RESOURCE_ATTRIBUTES")]
     among = {name.strip(): unquote(value.strip()) for name, _, value in pairs}
     return env.get("OTEL_SERVICE_NAME", "").strip() or among.get("service.name", "")
 
 
-def _sampler(env: MutableMapping[str, str], warnings: list[str]) -> dict[str, Any]:
+def _sampler(env: Mapping[str, str], warnings: list[str]) -> dict[str, Any]:
     """The share of traces begun here; a caller's choice is kept whatever the sampler."""
     sampler = env.get("OTEL_TRACES_SAMPLER", "").strip()
     if not sampler:
@@ -112,23 +112,25 @@ def _sampler(env: MutableMapping[str, str], warnings: list[str]) -> dict[str, An
         warnings.append(f"OTEL_TRACES_SAMPLER is left out: {sampler!r} is none of {', '.join(_RATIOS)}")
         return {}
     ratio = _RATIOS[sampler]
-    if ratio is None:
-        ratio, argument = 1.0, env.get("OTEL_TRACES_SAMPLER_ARG", "").strip()
-        try:
-            told = float(argument or 1.0)
-        except ValueError:
-            told = math.nan
-        if 0.0 <= told <= 1.0:
-            ratio = told
-        else:
-            warnings.append(f"OTEL_TRACES_SAMPLER_ARG is left out: {argument!r} is no share from 0 to 1")
-    found: dict[str, Any] = {"trace_ratio": ratio}
+    found: dict[str, Any] = {"trace_ratio": _share(env, warnings) if ratio is None else ratio}
     if sampler == "always_off":  # not even those that failed or were slow
         found["otlp_traces_endpoint"] = NOWHERE
     return found
 
 
-def _receiver(env: MutableMapping[str, str], signal: str, warnings: list[str]) -> str | None:
+def _share(env: Mapping[str, str], warnings: list[str]) -> float:
+    """The sampler's argument; all where it has none that can be used."""
+    argument = env.get("OTEL_TRACES_SAMPLER_ARG", "").strip() or "1"
+    try:
+        if 0.0 <= (told := float(argument)) <= 1.0:
+            return told
+    except ValueError:
+        pass
+    warnings.append(f"OTEL_TRACES_SAMPLER_ARG is left out: {argument!r} is no share from 0 to 1")
+    return 1.0
+
+
+def _receiver(env: Mapping[str, str], signal: str, warnings: list[str]) -> str | None:
     """The whole address that spans or metrics go to."""
     exporters = _list(env, exporter := f"OTEL_{signal.upper()}_EXPORTER")
     strange = [one for one in exporters if one not in {"otlp", "none", "prometheus"}]
@@ -163,5 +165,5 @@ def _disabled(env: MutableMapping[str, str], warnings: list[str]) -> bool:
     return word == "true"
 
 
-def _list(env: MutableMapping[str, str], name: str) -> list[str]:
+def _list(env: Mapping[str, str], name: str) -> list[str]:
     return [word for part in env.get(name, "").split(",") if (word := part.strip())]

@@ -214,21 +214,9 @@ class Telemetry:
         """
         gauges.observe_agreement(self._meter, rates, drifts)
 
-    def observe_dropped(self, dropped: Callable[[], int]) -> None:
-        """Show the Records that never came here. Call it once."""
-        gauges.observe_dropped(self._meter, names.RECORDS_DROPPED, dropped)
-
-    def observe_decision_log(self, dropped: Callable[[], int]) -> None:
-        """Show the requests that are not in the decision log. Call it once, if there is one."""
-        gauges.observe_dropped(self._meter, names.DECISIONS_DROPPED, dropped)
-
-    def observe_access_log(self, dropped: Callable[[], int]) -> None:
-        """Show the requests that are not in the access log. Call it once, if there is one."""
-        gauges.observe_dropped(self._meter, names.ACCESS_DROPPED, dropped)
-
-    def observe_process_log(self, dropped: Callable[[], int]) -> None:
-        """Show the lines that are not in the log. Call it once."""
-        gauges.observe_dropped(self._meter, names.LOG_DROPPED, dropped)
+    def observe_dropped(self, metric: names.Metric, dropped: Callable[[], int]) -> None:
+        """Show what never came to telemetry, or is not in a log. Call it once for each counter of such."""
+        gauges.observe_dropped(self._meter, metric, dropped)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

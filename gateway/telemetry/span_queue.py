@@ -160,5 +160,5 @@ class SpanQueue:
 
 def span_limits(env: Mapping[str, str]) -> tuple[int, float]:
     """Requests held at most, of two spans each, and seconds between two exports, by the usual variables."""
-    spans, milliseconds = env.get("OTEL_BSP_MAX_QUEUE_SIZE", 4096), env.get("OTEL_BSP_SCHEDULE_DELAY", 1000)
-    return int(spans) // 2, float(milliseconds) / 1000
+    spans = float(env.get("OTEL_BSP_MAX_QUEUE_SIZE") or 4096)
+    return max(1, int(spans) // 2), float(env.get("OTEL_BSP_SCHEDULE_DELAY") or 1000) / 1000

@@ -80,28 +80,25 @@ async def metrics(session):
         return await answer.text()
 
 
-async def test_the_usual_variables_alone_send_spans_and_metrics(asked, receiver):
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        pytest.param(
+            {"OTEL_SERVICE_NAME": "edge", "OTEL_TRACES_SAMPLER": "always_on"},
+            {"/v1/traces", "/v1/metrics"},
+            id="both",
+        ),
+        pytest.param(
+            {"OTEL_RESOURCE_ATTRIBUTES": "service.name=edge", "OTEL_TRACES_EXPORTER": "none"},
+            {"/v1/metrics"},
+            id="metrics",
+        ),
+    ],
+)
+async def test_the_usual_variables_alone_send_what_they_ask_for(asked, receiver, env, found):
     address, sent = receiver
-    await asked(
-        {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": address,
-            "OTEL_SERVICE_NAME": "edge",
-            "OTEL_TRACES_SAMPLER": "always_on",
-        }
-    )
-    assert set(sent) == {("/v1/traces", "edge"), ("/v1/metrics", "edge")}
-
-
-async def test_one_exporter_can_be_left_out(asked, receiver):
-    address, sent = receiver
-    await asked(
-        {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": address,
-            "OTEL_TRACES_EXPORTER": "none",
-            "OTEL_RESOURCE_ATTRIBUTES": "service.name=edge",
-        }
-    )
-    assert set(sent) == {("/v1/metrics", "edge")}
+    await asked(env | {"OTEL_EXPORTER_OTLP_ENDPOINT": address})
+    assert set(sent) == {(path, "edge") for path in found}
 
 
 async def test_disabled_sends_nothing_and_the_metrics_page_is_whole(asked, receiver):

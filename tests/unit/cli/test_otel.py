@@ -118,6 +118,7 @@ def test_disabled_wins_over_everything_and_says_so() -> None:
     [
         ("OTEL_BSP_MAX_QUEUE_SIZE", "many", "is left out: 'many' is no number above 0"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "is left out: '0' is no number above 0"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", " ", "is left out: ' ' is no number above 0"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "-1", "is left out: '-1' is no number above 0"),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "inf", "is left out: 'inf' is no number above 0"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "br", "is left out: 'br' is none of gzip, none"),

@@ -9,6 +9,7 @@ from gateway.core.breaker import Breaker
 from gateway.core.draft_latency import Estimate
 from gateway.core.fleet import Load
 from gateway.core.gpus import GpuLoad
+from gateway.telemetry import names
 from gateway.telemetry.setup import setup
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def test_the_policy_in_force_is_shown_and_whether_the_files_say_the_same(series:
 def test_dropped_records_are_shown(series: Series) -> None:
     dropped = [0]
     telemetry = setup()
-    telemetry.observe_dropped(lambda: dropped[0])
+    telemetry.observe_dropped(names.RECORDS_DROPPED, lambda: dropped[0])
     assert series(telemetry.exposition())["specroute_records_dropped_total"] == 0
     dropped[0] = 7
     assert series(telemetry.exposition())["specroute_records_dropped_total"] == 7
@@ -187,9 +188,9 @@ def test_dropped_records_are_shown(series: Series) -> None:
 def test_requests_that_the_decision_log_lacks_are_shown_if_there_is_one(series: Series) -> None:
     telemetry = setup()
     assert not any("decision_log" in name for name in series(telemetry.exposition()))
-    telemetry.observe_decision_log(lambda: 7)
-    telemetry.observe_access_log(lambda: 8)
-    telemetry.observe_process_log(lambda: 9)
+    telemetry.observe_dropped(names.DECISIONS_DROPPED, lambda: 7)
+    telemetry.observe_dropped(names.ACCESS_DROPPED, lambda: 8)
+    telemetry.observe_dropped(names.LOG_DROPPED, lambda: 9)
     found = series(telemetry.exposition())
     assert found["specroute_decision_log_dropped_total"] == 7
     assert found["specroute_access_log_dropped_total"] == 8

@@ -61,8 +61,8 @@ def test_beside_a_disk_and_a_pipe_that_block_memory_stays_small_and_drops_are_sh
     with open(read, "rb") as nobody, open(write, "wb", buffering=0) as full:  # noqa: PTH123 - of a pipe
         logs = (decisions, AccessLog(full.fileno()))
         telemetry = setup()
-        telemetry.observe_decision_log(lambda: decisions.dropped)
-        telemetry.observe_access_log(lambda: logs[1].dropped)
+        telemetry.observe_dropped(names.DECISIONS_DROPPED, lambda: decisions.dropped)
+        telemetry.observe_dropped(names.ACCESS_DROPPED, lambda: logs[1].dropped)
         for log in logs:
             log.start()
         tracemalloc.start()

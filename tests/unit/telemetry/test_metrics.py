@@ -311,7 +311,7 @@ def test_every_documented_metric_is_served_with_its_labels(
     telemetry = setup(semconv=semconv)
     telemetry.observe_fleet(lambda: snapshot, lambda: 100.0)
     telemetry.observe_gain(lambda: 100.0)
-    telemetry.observe_dropped(lambda: 0)
+    telemetry.observe_dropped(names.RECORDS_DROPPED, lambda: 0)
     model = ServerModel(steps_per_token={Cell("math", 0, SAMPLED): 0.5}, evidence={"math": 1.0}, measured=1.0)
     seen = replace(
         snapshot,
@@ -320,9 +320,9 @@ def test_every_documented_metric_is_served_with_its_labels(
     )
     advice = {"m/x": FleetAdvice(0.05, {"eagle": 0.1}, ())}
     telemetry.observe_learning(lambda: seen, lambda: 100.0, lambda: 1, lambda: advice)
-    telemetry.observe_decision_log(lambda: 0)
-    telemetry.observe_access_log(lambda: 0)
-    telemetry.observe_process_log(lambda: 0)
+    telemetry.observe_dropped(names.DECISIONS_DROPPED, lambda: 0)
+    telemetry.observe_dropped(names.ACCESS_DROPPED, lambda: 0)
+    telemetry.observe_dropped(names.LOG_DROPPED, lambda: 0)
     observe_dropped(telemetry._meter, names.SPANS_DROPPED, lambda: 0)
     observe_dropped(telemetry._meter, names.POINTS_DROPPED, lambda: 0)
     telemetry.observe_failures({("eagle", "failure_share"): 1}, lambda: 0, lambda: 9.0)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gateway.telemetry.span_queue import _BATCH, SpanQueue
+from gateway.telemetry.span_queue import _BATCH, SpanQueue, span_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,3 +244,19 @@ def test_a_request_that_cannot_be_told_costs_no_other(
     spans.close()
     assert (sender.taken, spans.dropped) == ([2], 2)
     assert "no spans can be made" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("env", "requests", "seconds"),
+    [
+        ({}, 2048, 1.0),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "600", "OTEL_BSP_SCHEDULE_DELAY": "250"}, 300, 0.25),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "1e3"}, 500, 1.0),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "1"}, 1, 1.0),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "", "OTEL_BSP_SCHEDULE_DELAY": ""}, 2048, 1.0),
+    ],
+)
+def test_the_usual_variables_say_how_many_are_held_and_how_often_they_are_sent(
+    env: dict[str, str], requests: int, seconds: float
+) -> None:
+    assert span_limits(env) == (requests, seconds)
