@@ -26,6 +26,7 @@ from backends.sweep import imports
 from backends.sweep.drive import Driver, Limits
 from backends.sweep.model import BASELINE, Cell, Condition
 from backends.sweep.prompts import Prompt, usual
+from backends.sweep.servers import Place
 from backends.sweep.stats import measured, percentile
 from gateway.core.gain import student
 from tests.vllm import servers
@@ -72,11 +73,10 @@ class Figures(NamedTuple):
     output_tokens: float
 
 
-class Place(NamedTuple):
+class Server(NamedTuple):
     """A server; the tokenizer is a folder, for those who count tokens themselves."""
 
-    url: str
-    model: str
+    place: Place
     tokenizer: str
 
 
@@ -113,7 +113,7 @@ def asked(load: Load) -> list[tuple[str, int]]:
     return [(text, low + 13 * place % (high - low + 1)) for place, text in enumerate(texts)]
 
 
-def ours(server: Place, load: Load, number: int) -> Figures:
+def ours(server: Server, load: Load, number: int) -> Figures:
     """One round of a sweep."""
     samples: list[Sample] = []
     cell = Cell(BASELINE, load.condition)
@@ -127,7 +127,7 @@ def ours(server: Place, load: Load, number: int) -> Figures:
 
     async def run() -> None:
         async with Driver({("chat", "short"): prompts}, Limits(load.tokens[1])) as driver:
-            await driver.round(server, cell, number, load.requests, samples.append)
+            await driver.round(server.place, cell, number, load.requests, samples.append)
 
     asyncio.run(run())
     found = measured(cell, samples)
@@ -169,13 +169,13 @@ def prompts_file(path: Path, load: Load) -> None:
 class VllmBench:
     """``vllm bench serve`` with a server."""
 
-    def __init__(self, process: subprocess.Popen[str], server: Place, load: Load, folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], server: Server, load: Load, folder: Path) -> None:
         self._process = process
         self._load = load
         self._result = folder / "vllm.json"
         self._arguments = [
-            "--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--base-url", server.url,
-            "--model", server.model, "--tokenizer", server.tokenizer, "--dataset-name", "custom",
+            "--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--base-url", server.place.url,
+            "--model", server.place.model, "--tokenizer", server.tokenizer, "--dataset-name", "custom",
             "--dataset-path", str(folder / "prompts.jsonl"), "--skip-chat-template", "--disable-shuffle",
             "--custom-output-len", "-1", "--num-prompts", str(load.requests), "--max-concurrency", str(load.in_flight),
             "--temperature", "0", "--ignore-eos", "--save-result", "--save-detailed", "--result-dir", str(folder),
@@ -195,7 +195,7 @@ class VllmBench:
 
 
 @contextlib.contextmanager
-def vllm_bench(python: Path, server: Place, load: Load, folder: Path) -> Iterator[VllmBench]:
+def vllm_bench(python: Path, server: Server, load: Load, folder: Path) -> Iterator[VllmBench]:
     """Start ``vllm bench serve``."""
     with subprocess.Popen(  # noqa: S603 - named by whoever runs this
         [python, "-c", _VLLM % _OVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_env()
@@ -203,9 +203,10 @@ def vllm_bench(python: Path, server: Place, load: Load, folder: Path) -> Iterato
         yield VllmBench(process, server, load, folder)
 
 
-def guidellm(program: Path, server: Place, load: Load, folder: Path) -> Figures:
+def guidellm(program: Path, server: Server, load: Load, folder: Path) -> Figures:
     """One run of guidellm."""
-    backend = f"kind=openai_http,target={server.url},request_format=/v1/chat/completions,model={server.model}"
+    url, model = server.place.url, server.place.model
+    backend = f"kind=openai_http,target={url},request_format=/v1/chat/completions,model={model}"
     command = [
         program, "run", "--backend", backend, "--profile", f"kind=concurrent,streams={load.in_flight}",
         "--constraint", f"kind=max_requests,count={load.requests}",
@@ -293,16 +294,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        place = Place(args.url, args.served_model, str(args.model))
+        server = Server(Place(args.url, args.served_model), str(args.model))
         if not args.url:
-            place = stack.enter_context(serving(args.model, args.python))
+            server = stack.enter_context(serving(args.model, args.python))
         for load in (ALONE, TOGETHER):
             print(f"{load.in_flight} in flight, {load.requests} requests a round\n")
-            print(table(take_turns(place, load, args.rounds, args.python, args.guidellm)), end="\n\n")
+            print(table(take_turns(server, load, args.rounds, args.python, args.guidellm)), end="\n\n")
 
 
 @contextlib.contextmanager
-def serving(model: Path, python: Path) -> Iterator[Place]:
+def serving(model: Path, python: Path) -> Iterator[Server]:
     """Run a server of a model without speculation."""
     base = servers.specs(model, "", suffix=False)[0]
     given = {key: value for key, value in base.args.items() if key != "otlp-traces-endpoint"}
@@ -311,11 +312,11 @@ def serving(model: Path, python: Path) -> Iterator[Place]:
     spec = replace(base, target=str(model), args={**given, **own})
     with tempfile.TemporaryDirectory() as name, servers.running(python, [spec], Path(name)) as fleet:
         (server,) = fleet.values()
-        yield Place(server.url, servers.SERVED_MODEL, str(model))
+        yield Server(Place(server.url, servers.SERVED_MODEL), str(model))
 
 
 def take_turns(
-    server: Place, load: Load, rounds: int, python: Path, program: Path | None = None
+    server: Server, load: Load, rounds: int, python: Path, program: Path | None = None
 ) -> dict[str, list[Figures]]:
     """Let the benchmarks take turns at a server; guidellm where there is its program."""
     with tempfile.TemporaryDirectory() as name:

@@ -29,14 +29,14 @@ TIMED = {agreement.ALONE: ("of_requests", "ttft", "tpot"), agreement.TOGETHER: (
 
 
 @pytest.fixture(scope="module")
-def server(vllm_python: Path, checkpoints: Path) -> Iterator[agreement.Place]:
+def server(vllm_python: Path, checkpoints: Path) -> Iterator[agreement.Server]:
     with agreement.serving(Path(os.environ.get(CHECKPOINT) or checkpoints / "slow"), vllm_python) as server:
         yield server
 
 
 @pytest.mark.parametrize("load", TIMED, ids=["alone", "together"])
 def test_figures_agree_with_those_of_other_benchmarks(
-    server: agreement.Place, vllm_python: Path, load: agreement.Load
+    server: agreement.Server, vllm_python: Path, load: agreement.Load
 ) -> None:
     program, timed = os.environ.get(PROGRAM), TIMED[load] if os.environ.get(TIMES) else ()
     rounds = ROUNDS if timed else FEW_ROUNDS
